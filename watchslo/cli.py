@@ -11,6 +11,9 @@ from watchslo import DOCUMENTATION, __version__
 from watchslo.errors import WatchsloError, error_location
 
 STRATEGIES = ("tail", "paged", "parallel", "stream", "cache")
+REHEARSED = (*STRATEGIES, "relist", "relist-paged", "watch-zero")
+REPRESENTATIONS = ("table", "metadata", "protobuf", "plain")
+LARGEST_SIZE = 2**50
 EXIT_UNHEALTHY = 1
 EXIT_UNUSABLE = 2  # also click's own code for bad arguments
 
@@ -57,6 +60,16 @@ def _seconds(context: click.Context, parameter: click.Parameter, value: str | No
         return None
     try:
         return parse_duration(value if value[-1:].isalpha() else f"{value}s")
+    except ValueError as error:
+        raise click.BadParameter(str(error), context, parameter) from None
+
+
+def _size(context: click.Context, parameter: click.Parameter, value: str) -> int:
+    """Return the bytes of `256Mi` or `2Gi`."""
+    from watchslo.config.values import parse_size  # noqa: PLC0415 - as above
+
+    try:
+        return parse_size(value, 1, LARGEST_SIZE)
     except ValueError as error:
         raise click.BadParameter(str(error), context, parameter) from None
 
@@ -287,19 +300,54 @@ def view(
 
 
 @commands.command(epilog="Example:  watchslo rehearse pods deployments.apps --repeat 3")
-@click.argument("resources", metavar="RESOURCE...", nargs=-1, required=True)
+@click.argument("resources", metavar="[RESOURCE]...", nargs=-1)
+@click.option("--all", "every", is_flag=True, help="Rehearse every resource that can be listed and watched.")
+@click.option("--exclude", metavar="RESOURCE", multiple=True, help="Leave out of --all; can be repeated.")
 @kubeconfig_option
 @context_option
 @click.option("-n", "--namespace", help="List only objects of this namespace; default: all namespaces.")
 @click.option(
     "--strategy",
     "strategies",
-    type=click.Choice(["all", *STRATEGIES]),
+    type=click.Choice(["all", *REHEARSED]),
     multiple=True,
-    default=["all"],
+    default=STRATEGIES,
     show_default=True,
     help="List strategy; can be repeated.",
 )
+@click.option(
+    "--representation",
+    "representations",
+    type=click.Choice(["all", *REPRESENTATIONS]),
+    multiple=True,
+    help="Also list in this form, besides plain JSON; can be repeated.",
+)
+@click.option("--gzip", is_flag=True, help="Also list with Accept-Encoding: gzip, in each representation.")
+@click.option(
+    "--page-size",
+    "page_sizes",
+    metavar="N",
+    type=click.IntRange(min=1),
+    multiple=True,
+    help="Also list in pages of so many objects (limit=N), besides 500; can be repeated.",
+)
+@click.option(
+    "-l",
+    "--selector",
+    "labels",
+    metavar="S",
+    multiple=True,
+    help="Also list with this label selector; can be repeated.",
+)
+@click.option(
+    "--field-selector",
+    "fields",
+    metavar="S",
+    multiple=True,
+    help="Also list with this field selector; can be repeated.",
+)
+@click.option("--each-namespace", is_flag=True, help="Also start one informer for each namespace, all at once.")
+@click.option("--combine", is_flag=True, help="Combine all these options, instead of adding each to one strategy.")
 @click.option(
     "--repeat", type=click.IntRange(min=1), default=1, show_default=True, help="Runs of each strategy, in turns."
 )
@@ -310,38 +358,70 @@ def view(
     show_default=True,
     help="Refuse a resource with more objects.",
 )
+@click.option(
+    "--max-bytes",
+    metavar="SIZE",
+    callback=_size,
+    default="256Mi",
+    show_default=True,
+    help="Refuse a resource whose list is larger, as estimated from its first objects.",
+)
+@click.option(
+    "--max-runs",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="Refuse more runs of one resource.",
+)
+@click.option(
+    "--max-total-bytes",
+    metavar="SIZE",
+    callback=_size,
+    default="2Gi",
+    show_default=True,
+    help="With --all: start no resource whose lists would exceed this in total.",
+)
+@click.option(
+    "--max-time", callback=_seconds, default="15m", show_default=True, help="With --all: start no run after so long."
+)
+@click.option("--dry-run", is_flag=True, help="Only count the objects, and print which runs there would be.")
 @output_option
 def rehearse(
     resources: tuple[str, ...],
     kubeconfig: Path | None,
     context: str | None,
-    namespace: str | None,
-    strategies: tuple[str, ...],
-    repeat: int,
-    max_objects: int,
     output: Literal["table", "json"],
+    **options: Any,
 ) -> None:
-    """Find out which list strategy your informers should use.
+    """Find out how your informers should list.
 
-    Starts an informer with each strategy, one after the other. It lists whole objects as JSON, opens a watch, keeps it
-    open for a second, and stops. The strategies:
+    Starts an informer in different ways, one after the other: it lists, opens a watch, keeps it open for a second, and
+    stops. By default it lists whole objects as JSON with each of the first five strategies:
 
     \b
-    tail      lists nothing and watches: for clients that keep no objects
-    paged     lists in pages of 500, then watches from the list's revision
-    parallel  opens the watch with the first page, and lists the other pages at the same time
-    stream    receives the objects in the watch (WatchList)
-    cache     lists all objects at once from the apiserver's cache (resourceVersion=0)
+    tail          lists nothing and watches: for clients that keep no objects
+    paged         lists in pages of 500, then watches from the list's revision
+    parallel      opens the watch with the first page, and lists the other pages at the same time
+    stream        receives the objects in the watch (WatchList)
+    cache         lists all objects at once from the apiserver's cache (resourceVersion=0)
+    relist        lists again as client-go does after a disconnect (resourceVersion=n, without a limit)
+    relist-paged  lists again in pages (resourceVersion=n, resourceVersionMatch=NotOlderThan)
+    watch-zero    lists nothing: a watch from resourceVersion=0 brings the cached objects
+
+    Other options add informers of one strategy (paged, if it is rehearsed) that differ from it in that option alone.
 
     It only reads. A run of any strategy except tail costs the apiserver what the start of one controller costs: it
     lists every object, as fast as the apiserver answers.
 
     Exits with 0 if all runs were done, whatever their results, 2 if one was impossible, 130 if interrupted.
     """  # noqa: D301 - click keeps the lines after this character
-    from watchslo.app.rehearse import RehearseOptions, rehearse  # noqa: PLC0415 - as above
+    from watchslo.app.rehearse import rehearse  # noqa: PLC0415 - each command imports only its own parts
+    from watchslo.app.rehearse.plan import Dimensions, Limits, RehearseOptions  # noqa: PLC0415 - the same
 
-    options = RehearseOptions(resources, namespace, strategies, repeat, max_objects)
-    sys.exit(rehearse(kubeconfig, context, options, output))
+    limits = Limits(*(options.pop(f"max_{name}") for name in ("objects", "bytes", "runs", "total_bytes", "time")))
+    general = {name: options.pop(name) for name in ("namespace", "repeat", "every", "exclude", "dry_run")}
+    chosen = RehearseOptions(resources, dimensions=Dimensions(**options), limits=limits, **general)
+    sys.exit(rehearse(kubeconfig, context, chosen, output))
 
 
 @commands.command(

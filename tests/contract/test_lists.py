@@ -1,4 +1,6 @@
-"""Lists in pages, during writes and compactions."""
+"""Lists in pages, compressed or not, during writes and compactions."""
+
+from dataclasses import replace
 
 import pytest
 
@@ -6,7 +8,7 @@ from tests.contract.backend import only
 from tests.contract.cluster import CONFIGMAPS, EVENTS, Author, Cluster
 from tests.contract.judge import get, refusal
 from tests.contract.watch import EVERYTHING, Event, Interrupted, starting
-from tests.support.writer import Writer
+from tests.support.writer import Writer, configmap
 from watchslo.kube.client import Client, Page
 from watchslo.kube.representation import Representation
 from watchslo.model import Resource
@@ -129,6 +131,63 @@ async def test_paged_start_watches_from_the_revision_of_its_first_page(client: C
         assert newest <= done.revision < concurrent
         assert (done.items, done.pages) == (5, 3)
         assert watch.events == [Event("ADDED", concurrent)]
+
+
+async def test_list_that_is_not_older_is_a_single_page(client: Client, any_author: Author) -> None:
+    newest = await create(any_author, 5)
+    answer = await page(client, any_author.resource, any_author.namespace, ListRequest(not_older_than=newest))
+    assert isinstance(answer, Page)
+    assert (answer.items, answer.continue_token) == (5, None)
+    assert answer.revision is not None
+    assert answer.revision >= newest
+
+
+async def test_list_that_is_not_older_comes_in_pages_of_one_revision_if_it_states_its_match(
+    client: Client, any_author: Author
+) -> None:
+    newest = await create(any_author, 5)
+    request = ListRequest(limit=2, not_older_than=newest, states_match=True)
+    first = await page(client, any_author.resource, any_author.namespace, request)
+    assert isinstance(first, Page)
+    assert first.items == 2
+    assert first.revision is not None
+    assert first.revision >= newest
+    await any_author.create("zzz-later")
+    request = replace(request, limit=500, continue_token=first.continue_token)
+    rest = await page(client, any_author.resource, any_author.namespace, request)
+    assert isinstance(rest, Page)
+    assert (rest.items, rest.revision, rest.continue_token) == (3, first.revision, None)
+
+
+async def test_list_of_the_future_is_refused(client: Client, any_author: Author) -> None:
+    newest = await create(any_author, 1)
+    request = ListRequest(not_older_than=newest + 1_000_000)
+    answer = await page(client, any_author.resource, any_author.namespace, request)
+    assert isinstance(answer, Failure)
+    assert answer.status == 504
+
+
+async def test_long_list_is_compressed_on_request(client: Client, author: Author) -> None:
+    await create(replace(author, body=configmap("", size=100_000)), 3)
+    whole, compressed = [
+        await page(client, CONFIGMAPS, author.namespace, ListRequest(gzip=gzip), Representation.PLAIN)
+        for gzip in (False, True)
+    ]
+    assert isinstance(whole, Page)
+    assert isinstance(compressed, Page)
+    assert whole.items == compressed.items == 3
+    assert compressed.size < whole.size / 5
+
+
+async def test_short_list_is_not_compressed(client: Client, author: Author) -> None:
+    await create(author, 2)
+    whole, compressed = [
+        await page(client, CONFIGMAPS, author.namespace, ListRequest(gzip=gzip), Representation.PLAIN)
+        for gzip in (False, True)
+    ]
+    assert isinstance(whole, Page)
+    assert isinstance(compressed, Page)
+    assert whole.size == compressed.size
 
 
 async def continued_after_compaction(client: Client, cluster: Cluster, author: Author) -> tuple[Page, Page | Failure]:

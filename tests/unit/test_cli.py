@@ -13,14 +13,17 @@ from watchslo.app.doctor import DoctorOptions
 from watchslo.app.http_endpoint import DaemonCredentials
 from watchslo.app.overview import Protection, ViewOptions
 from watchslo.app.rbac import RbacOptions
-from watchslo.app.rehearse import RehearseOptions as Rehearsed
+from watchslo.app.rehearse.plan import Dimensions, Limits
+from watchslo.app.rehearse.plan import RehearseOptions as Rehearsed
 from watchslo.app.rules import RulesOptions
 from watchslo.app.run import Overrides
 from watchslo.app.top import TopOptions as Looked
 from watchslo.app.verify import VerifyOptions
+from watchslo.cli import REHEARSED, REPRESENTATIONS, commands, kubectl, kubectl_complete, main
 from watchslo.cli import STRATEGIES as OFFERED
-from watchslo.cli import commands, kubectl, kubectl_complete, main
 from watchslo.errors import ServeError
+from watchslo.kube.representation import Representation
+from watchslo.monitor.variant import NAMES
 from watchslo.watch.strategy import STRATEGIES
 
 Watchslo = Callable[..., int]
@@ -163,9 +166,40 @@ def test_rehearse_exits_with_its_code(watchslo: Watchslo, called: list[tuple[Any
     line = "rehearse pods nodes -n n --strategy paged --strategy stream --repeat 3 --max-objects 9 -o json --context c"
     assert watchslo(*line.split()) == 1
     assert watchslo("rehearse", "pods") == 1
+    varied = "rehearse --all --exclude events --representation metadata --gzip --page-size 9 --page-size 8 -l a=b"
+    limits = "--max-bytes 1Gi --max-runs 5 --max-total-bytes 3Gi --max-time 90s --dry-run"
+    assert (
+        watchslo(*varied.split(), *["--field-selector", "c=d", "--each-namespace", "--combine"], *limits.split()) == 1
+    )
     assert called == [
-        (None, "c", Rehearsed(("pods", "nodes"), "n", ("paged", "stream"), 3, 9), "json"),
-        (None, None, Rehearsed(("pods",), None, ("all",), 1, 25_000), "table"),
+        (
+            None,
+            "c",
+            Rehearsed(("pods", "nodes"), "n", Dimensions(("paged", "stream")), 3, Limits(objects=9)),
+            "json",
+        ),
+        (None, None, Rehearsed(("pods",)), "table"),
+        (
+            None,
+            None,
+            Rehearsed(
+                (),
+                dimensions=Dimensions(
+                    representations=("metadata",),
+                    gzip=True,
+                    page_sizes=(9, 8),
+                    labels=("a=b",),
+                    fields=("c=d",),
+                    each_namespace=True,
+                    combine=True,
+                ),
+                limits=Limits(size=2**30, runs=5, total_size=3 * 2**30, seconds=90.0),
+                every=True,
+                exclude=("events",),
+                dry_run=True,
+            ),
+            "table",
+        ),
     ]
 
 
@@ -270,9 +304,9 @@ def test_healthy_failure_is_one_sentence(watchslo: Watchslo, capsys: pytest.Capt
         ["fly"],
         ["run", "--log-level", "loud"],
         ["demo", "--duration", "long"],
-        ["rehearse"],
         ["rehearse", "pods", "--strategy", "fly"],
         ["rehearse", "pods", "--repeat", "0"],
+        ["rehearse", "pods", "--max-bytes", "many"],
         ["rules", "--format", "json"],
         ["rules", "--shrink", "0"],
     ],
@@ -307,5 +341,7 @@ def test_errors_are_one_sentence_without_traceback(
     assert "secret" not in printed
 
 
-def test_rehearse_offers_all_strategies() -> None:
+def test_rehearse_offers_all_strategies_and_representations() -> None:
     assert tuple(STRATEGIES) == OFFERED
+    assert NAMES == REHEARSED
+    assert tuple(Representation) == REPRESENTATIONS

@@ -149,7 +149,7 @@ LONG_METRICS = f"The page of the metrics is longer than {LONGEST_METRICS_BYTES /
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of a list: `items` objects in `size` bytes; `revision` is None if it is not a number.
+    """One page of a list: `items` objects in `size` bytes, as sent; `revision` is None if it is not a number.
 
     `objects` has uids and revisions, if they were requested and the representation has them. `remaining` is the number
     of objects after this page, if the apiserver sends it: only without selectors, and not on the last page. `sharded`
@@ -185,6 +185,7 @@ class _Call:
     resumes: bool = False
     on_sent: OnSent | None = None
     reads_nothing: bool = False
+    gzip: bool = False
 
     @property
     def longest(self) -> int:
@@ -201,16 +202,19 @@ class _Call:
         return request_class(self.kind, resumes=self.resumes)
 
     @property
-    def content_type(self) -> tuple[tuple[str, str], ...]:
-        """The header that a body needs."""
-        return () if self.body is None else (("Content-Type", JSON),)
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """The headers for the answer, and for a body; without `gzip` the session's own header asks for no encoding."""
+        content = () if self.body is None else (("Content-Type", JSON),)
+        encoding = (("Accept-Encoding", "gzip"),) if self.gzip else ()
+        return (("Accept", self.accept), *encoding, *content)
 
 
 @dataclass(frozen=True, slots=True)
 class _Response:
-    """A complete body, and when it was requested and read."""
+    """A complete body of `size` bytes before it was decompressed, and when it was requested and read."""
 
     body: bytearray
+    size: int
     sent: float
     answered: float
 
@@ -549,14 +553,16 @@ class Client:
         on_sent: OnSent | None = None,
     ) -> Page | Failure:
         """Return one page of a list, or the whole list. `objects` is None for a Table, which does not identify them."""
-        query = (NOTHING if request.absent_name else selectors).query | representation.query
-        if request.from_cache:
-            query["resourceVersion"] = "0"
-        if request.limit is not None:
-            query["limit"] = str(request.limit)
-        if request.continue_token is not None:
-            query["continue"] = request.continue_token
-        call = _Call("list", Phase.LIST, resource.path(namespace), query, representation.accept_list, on_sent=on_sent)
+        query = (NOTHING if request.absent_name else selectors).query | representation.query | _list_query(request)
+        call = _Call(
+            "list",
+            Phase.LIST,
+            resource.path(namespace),
+            query,
+            representation.accept_list,
+            on_sent=on_sent,
+            gzip=request.gzip,
+        )
         async with self._pool.session() as session:
             if not request.absent_name and (
                 failure := await self._unconfirmed(session, resource, namespace, selectors)
@@ -706,7 +712,7 @@ class Client:
             return fault(error, _address(response), call.phase)
         finally:
             response.release()
-        return _Response(body, sent, answered)
+        return _Response(body, response.content.total_raw_bytes, sent, answered)
 
     async def _open(
         self, call: _Call, session: aiohttp.ClientSession
@@ -729,7 +735,7 @@ class Client:
                     url + call.path,
                     params=call.query,
                     data=call.body,
-                    headers=[*access.headers, ("Accept", call.accept), *call.content_type],
+                    headers=[*access.headers, *call.headers],
                     timeout=aiohttp.ClientTimeout(
                         total=call.timeout, connect=connect_timeout, sock_connect=connect_timeout
                     ),
@@ -809,6 +815,18 @@ async def _body(response: aiohttp.ClientResponse, limit: int) -> bytearray:
     return body
 
 
+def _list_query(request: ListRequest) -> dict[str, str]:
+    query = {} if request.limit is None else {"limit": str(request.limit)}
+    if request.continue_token is not None:  # it contains the revision, and apiservers refuse a second one
+        return query | {"continue": request.continue_token}
+    if request.from_cache:
+        return query | {"resourceVersion": "0"}
+    if request.not_older_than is not None:
+        match = {"resourceVersionMatch": "NotOlderThan"} if request.states_match else {}
+        return query | {"resourceVersion": str(request.not_older_than)} | match
+    return query
+
+
 def _watch_query(request: WatchRequest) -> dict[str, str]:
     query = {"watch": "1", "timeoutSeconds": str(request.timeout)}
     if request.revision is None:
@@ -831,7 +849,7 @@ def _page(
     return Page(
         revision=parse_revision(listed.revision),
         items=listed.items,
-        size=len(answer.body),
+        size=answer.size,
         continue_token=listed.continue_token or None,
         sent=answer.sent,
         answered=answer.answered,

@@ -150,7 +150,7 @@ class Driver:
             with_objects=self.machine.inventory is not None,
             on_sent=lambda: self.feed(Sent(op)),
         )
-        if isinstance(answer, Page) and not request.continue_token and not request.from_cache:
+        if isinstance(answer, Page) and not request.continue_token and request.is_consistent:
             self._listed(answer)
         match answer:
             case Page(revision=revision, items=items, size=size, continue_token=token, objects=objects):

@@ -1,25 +1,18 @@
-"""One rehearsal: starts an informer by one strategy and counts what that costs until it is synced.
-
-It also measures the headroom: how long an informer may be disconnected before it has to start again.
-"""
+"""One rehearsal: starts an informer by one variant and counts what that costs until it is synced."""
 
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import msgspec
-import numpy as np
-
-from watchslo.clock.revision import RevisionClock
-from watchslo.clock.storage_kind import MOST_COUNTED
-from watchslo.kube.client import Client, Selectors
-from watchslo.kube.decoding import decode_answer
+from watchslo.kube.client import Client
 from watchslo.kube.representation import Representation
-from watchslo.model import Interval, Reading, Resource
+from watchslo.model import Resource
+from watchslo.monitor.apiserver_process import ApiserverCost
 from watchslo.monitor.driver import Driver, WatchTarget
-from watchslo.monitor.oldest_revision import Found, find_oldest
+from watchslo.monitor.list_source import ListSource
+from watchslo.monitor.variant import USUAL, Variant
 from watchslo.watch.failure import Action, Failure, Phase, Reason, because
 from watchslo.watch.machine import Machine
 from watchslo.watch.messages import (
@@ -36,14 +29,13 @@ from watchslo.watch.messages import (
     WatchClosed,
     WatchOpened,
 )
-from watchslo.watch.strategy import PAGE_SIZE, Strategy
+from watchslo.watch.strategy import Strategy
 from watchslo.watch.transitions import State
 
 SETTLE_SECONDS = 1.0  # for which the watch must stay open: a 410 comes up to 4 ms after the headers
 PATIENCE_SECONDS = 300.0  # etcd is compacted every five minutes: the revision of a longer list has expired
 TRIES = 3  # of failing requests: lists are expensive, and an informer would not work either
 LONGEST_LINE = 64 * 2**20
-ANY_NAMESPACE = "default"  # one cache holds all namespaces
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +45,9 @@ class Rehearsal:
     `by` is the strategy that completed the list, which may be a fallback. `synced` is the seconds until then, including
     waits after failures; None if it was never synced, and `failure` says why. Until then lists and watches sent `size`
     bytes, and `events` arrived live; of these, at most `waiting` bytes had to wait for the list. `expired` counts 410s:
-    of lists, and of watches from a list's revision.
+    of lists, and of watches from a list's revision. `representation` is the one that was used, which may be a fallback.
+    The figures of several `informers` are their sums, and the time until all of them were synced. `cost` is what the
+    apiserver spent, `source` where it read the lists; None if that is unknown.
     """
 
     strategy: str
@@ -70,6 +64,16 @@ class Rehearsal:
     expired_watches: int
     fell_back: bool
     failure: Failure | None
+    variant: Variant = USUAL
+    representation: Representation = Representation.PLAIN
+    informers: int = 1
+    cost: ApiserverCost | None = None
+    source: ListSource | None = None
+
+    @property
+    def label(self) -> str:
+        """The name of what was rehearsed."""
+        return ", ".join((self.strategy, *self.variant.settings))
 
     @property
     def expired(self) -> int:
@@ -85,18 +89,47 @@ _HOPELESS = (Action.WAIT, Action.REAUTHENTICATE)
 
 
 async def rehearse_once(
-    strategy: Strategy, client: Client, resource: Resource, namespace: str | None, random: Callable[[], float]
+    strategy: Strategy,
+    client: Client,
+    resource: Resource,
+    namespace: str | None,
+    random: Callable[[], float],
+    variant: Variant | None = None,
 ) -> Rehearsal:
-    """Start an informer of whole objects, as plain JSON, and end it once it has been synced for a second."""
-    run = _Run(strategy, random)
-    target = WatchTarget(resource, namespace, Selectors(), LONGEST_LINE)
-    driver = Driver(run.machine, client, target, Representation.PLAIN, emit=run.emit, note=run.note, heard=run.hear)
+    """Start an informer, and end it once it has been synced for a second; without a variant, of plain objects."""
+    variant = variant or Variant(strategy.name)
+    run = _Run(strategy, variant, random)
+    target = WatchTarget(resource, namespace, variant.selectors, LONGEST_LINE)
+    driver = Driver(run.machine, client, target, variant.representation, emit=run.emit, note=run.note, heard=run.hear)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(driver.run())
         await run.until_over()
-        rehearsal = run.result()
+        rehearsal = run.result(driver.representation)
         driver.halt(Reason.SHUTDOWN)
     return rehearsal
+
+
+def combined(runs: Sequence[Rehearsal]) -> Rehearsal:
+    """Return the rehearsals of informers that started together as one: it is synced when all of them are."""
+    times = [run.synced for run in runs]
+    synced = [time for time in times if time is not None]
+    other = next((run for run in runs if run.by != run.strategy), runs[0])
+    return replace(
+        other,
+        synced=max(synced) if len(synced) == len(runs) else None,
+        requests=sum(run.requests for run in runs),
+        pages=sum(run.pages for run in runs),
+        objects=sum(run.objects for run in runs),
+        size=sum(run.size for run in runs),
+        events=sum(run.events for run in runs),
+        waiting=sum(run.waiting for run in runs),
+        throttled=sum(run.throttled for run in runs),
+        expired_lists=sum(run.expired_lists for run in runs),
+        expired_watches=sum(run.expired_watches for run in runs),
+        fell_back=any(run.fell_back for run in runs),
+        failure=next((run.failure for run in runs if run.failure), None),
+        informers=len(runs),
+    )
 
 
 class _CountingMachine(Machine):
@@ -136,8 +169,9 @@ class _Traffic:
 class _Run:
     """The state of one rehearsal while it runs."""
 
-    def __init__(self, strategy: Strategy, random: Callable[[], float]) -> None:
-        self.machine = _CountingMachine(strategy, PAGE_SIZE, random)
+    def __init__(self, strategy: Strategy, variant: Variant, random: Callable[[], float]) -> None:
+        self.machine = _CountingMachine(strategy, variant.page_size, random)
+        self._variant = variant
         self._over = asyncio.Event()
         self._began = time.monotonic()
         self._list: ListDone | None = None
@@ -214,7 +248,7 @@ class _Run:
         if self._settling:
             self._settling.cancel()
 
-    def result(self) -> Rehearsal:
+    def result(self, representation: Representation) -> Rehearsal:
         machine = self.machine
         return Rehearsal(
             strategy=machine.strategy.name,
@@ -231,101 +265,6 @@ class _Run:
             expired_watches=self._expired.total() - self._expired[Phase.LIST],
             fell_back=self._fell_back,
             failure=None if self._synced is not None else self._failure,
+            variant=self._variant,
+            representation=representation,
         )
-
-
-# Headroom
-
-
-@dataclass(frozen=True, slots=True)
-class Headroom:
-    """How far back a watch of a resource may begin: `oldest` is `revisions` behind the newest one, None if not counted.
-
-    `seconds` is how long ago `oldest` was committed, as proven by the reads between rehearsals. `about` is an estimate
-    by the rate of changes during the rehearsals; None if there were none. `complete` says that nothing was dropped
-    during the rehearsals: a client may be disconnected for longer than this.
-    """
-
-    oldest: int
-    revisions: int | None
-    seconds: Interval
-    about: float | None
-    complete: bool
-
-
-class RehearsalRecord:
-    """Measures the headroom of one resource: the oldest revision before the rehearsals and after them."""
-
-    def __init__(self, client: Client, resource: Resource, namespace: str | None) -> None:
-        self._client = client
-        self._resource = resource
-        self._namespace = namespace or ANY_NAMESPACE
-        self._clock = RevisionClock()
-        self._readings: list[Reading] = []
-        self._begun: Found | None = None
-
-    async def begin(self) -> None:
-        await self.note()
-        self._begun = await self._find()
-
-    async def note(self) -> None:
-        """Read and keep the current revision."""
-        reading = await self._client.read_nothing(self._resource, self._namespace, "tick")
-        if isinstance(reading, Reading):
-            self._readings.append(reading)
-            self._clock.tick(reading)
-
-    async def end(self) -> Headroom | None:
-        """Return the headroom; None if it is unknown, or the resource is not cached and etcd's compaction decides."""
-        await self.note()
-        found = await self._find()
-        if found is None:
-            return None
-        bounds = self._clock.measure(np.array([found.oldest]), np.array([found.at]))
-        proven = Interval(float(bounds.lower[0]), float(bounds.upper[0]))
-        unmoved = self._begun is not None and self._begun.oldest == found.oldest
-        revisions = found.revisions if found.oldest <= MOST_COUNTED else None
-        return Headroom(found.oldest, revisions, proven, self._about(found, proven), found.complete or unmoved)
-
-    async def _find(self) -> Found | None:
-        if not self._resource.usually_cached or not self._readings:
-            return None
-        found = await find_oldest(
-            self._client, self._resource, self._namespace, lambda: self._readings[-1].revision, _at_once
-        )
-        return found if isinstance(found, Found) else None
-
-    def _about(self, found: Found, proven: Interval) -> float | None:
-        first, last = self._readings[0], self._readings[-1]
-        written = last.revision - first.revision
-        if written <= 0:
-            return None
-        estimated = found.revisions * (last.sent - first.sent) / written
-        return min(max(estimated, proven.lower), proven.upper)
-
-
-async def _at_once() -> None:
-    """Do not wait: a rehearsal has no budget, as informers have none."""
-
-
-# Objects
-
-
-class _RehearsalMetadata(msgspec.Struct, rename="camel"):
-    remaining_item_count: int | None = None
-
-
-class _Census(msgspec.Struct):
-    metadata: _RehearsalMetadata
-    items: list[msgspec.Raw] | None = None  # Go writes an empty one as null
-
-
-async def count_objects(client: Client, resource: Resource, namespace: str | None) -> int | Failure:
-    """Return the number of objects by a list of one: without selectors the apiserver says how many remain."""
-    body = await client.document(f"{resource.path(namespace)}?limit=1", Representation.METADATA.accept_list)
-    if isinstance(body, Failure):
-        return body
-    census = decode_answer(body, _Census)
-    if isinstance(census, Failure):
-        return census
-    return len(census.items or ()) + (census.metadata.remaining_item_count or 0)

@@ -20,8 +20,10 @@ from watchslo.watch.failure import Failure, Phase, Reason
 class ListRequest:
     """A list: consistent (without a resourceVersion), or `from_cache`, as the apiserver's watch cache is now.
 
-    `absent_name` selects a name that no object has, so the list is empty. `oldest` asks instead for the oldest revision
-    that a watch may begin from; no single request answers that.
+    With `not_older_than` it may be older than a consistent one, but not than this revision; `states_match` says so by a
+    resourceVersionMatch, without which a limit would mean exactly this revision. `absent_name` selects a name that no
+    object has, so the list is empty. `oldest` asks instead for the oldest revision that a watch may begin from; no
+    single request answers that. `gzip` accepts a compressed answer.
     """
 
     limit: int | None = None
@@ -29,6 +31,14 @@ class ListRequest:
     absent_name: bool = False
     from_cache: bool = False
     oldest: bool = False
+    not_older_than: int | None = None
+    states_match: bool = False
+    gzip: bool = False
+
+    @property
+    def is_consistent(self) -> bool:
+        """Return True if the answer shows everything that was committed before the request."""
+        return not self.from_cache and self.not_older_than is None
 
 
 @dataclass(frozen=True, slots=True)

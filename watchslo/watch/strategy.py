@@ -54,6 +54,20 @@ _OLDEST = ListRequest(oldest=True)
 REPLAY = Strategy("replay", first=_OLDEST, throttled=_OLDEST, paged=False, fallback=TAIL, replays=True)
 """No list, and a watch from the oldest revision in reach. No configuration names it."""
 
+RELIST, RELIST_PAGED = "relist", "relist-paged"
+"""The names of the strategies of `relist`. No configuration names them: they need a revision."""
+
+
+def relist(revision: int, *, paged: bool) -> Strategy:
+    """Return how clients list again after a disconnect: a list that is not older than the revision that they know.
+
+    client-go sends the revision alone, which the watch cache answers as a whole. With `paged` the list comes in pages,
+    which needs a resourceVersionMatch. If the revision is refused, the list is consistent.
+    """
+    request = ListRequest(not_older_than=revision, states_match=paged)
+    return Strategy(RELIST_PAGED if paged else RELIST, first=request, throttled=request, paged=paged, fallback=PAGED)
+
+
 STRATEGIES: Mapping[str, Strategy] = {strategy.name: strategy for strategy in (TAIL, PAGED, PARALLEL, STREAM, CACHE)}
 """All strategies by the names that configurations use."""
 

@@ -4,9 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from watchslo.app.advice import LONG_SECONDS, Advice, Outcome, advise, failing, headroom_sentence, outcomes
+from watchslo.app.rehearse.advice import LONG_SECONDS, Advice, advise, headroom_sentence
+from watchslo.app.rehearse.outcome import Outcome, failing, outcomes
 from watchslo.model import Interval
-from watchslo.monitor.rehearsal import Headroom, Rehearsal
+from watchslo.monitor.rehearsal import Rehearsal
+from watchslo.monitor.rehearsal_headroom import Headroom
 from watchslo.watch.failure import Reason, because
 
 PAGED = Rehearsal(

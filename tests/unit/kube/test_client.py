@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gzip
 import socket
 import struct
 import sys
@@ -694,6 +695,41 @@ class TestListPage:
         server.script = [answer(EMPTY)]
         await self.list_(client, ListRequest(from_cache=True), Representation.PLAIN)
         assert target(server).endswith("&resourceVersion=0")
+
+    @pytest.mark.parametrize(
+        ("request_", "query"),
+        [
+            (ListRequest(not_older_than=41), "resourceVersion=41"),
+            (
+                ListRequest(limit=500, not_older_than=41, states_match=True),
+                "limit=500&resourceVersion=41&resourceVersionMatch=NotOlderThan",
+            ),
+            (ListRequest(limit=500, continue_token="x", not_older_than=41, states_match=True), "limit=500&continue=x"),
+        ],
+    )
+    async def test_requests_a_list_that_is_not_older(
+        self, server: Server, client: Client, request_: ListRequest, query: str
+    ) -> None:
+        server.script = [answer(EMPTY)]
+        page = await client.list_page(PODS, None, Selectors(), request_, Representation.PLAIN)
+        assert isinstance(page, Page)
+        assert target(server) == f"/api/v1/pods?{query}"
+
+    async def test_compressed_page_has_its_size_as_sent(self, server: Server, client: Client) -> None:
+        body = b'{"metadata":{"resourceVersion":"7"},"items":[' + b",".join([b"{}"] * 500) + b"]}"
+        sent = gzip.compress(body)
+        server.script = [answer(sent, "200 OK", "Content-Encoding: gzip"), answer(body)]
+        page = await self.list_(client, ListRequest(gzip=True), Representation.PLAIN)
+        assert (page.items, page.size) == (500, len(sent))
+        assert "Accept-Encoding: gzip" in server.requests[0].splitlines()
+        page = await self.list_(client, ListRequest(), Representation.PLAIN)
+        assert (page.items, page.size) == (500, len(body))
+        assert "Accept-Encoding: identity" in server.requests[1].splitlines()
+
+    async def test_damaged_compression_is_a_failure(self, server: Server, client: Client) -> None:
+        server.script = [answer(b"no gzip", "200 OK", "Content-Encoding: gzip")]
+        page = await client.list_page(PODS, None, Selectors(), ListRequest(gzip=True), Representation.PLAIN)
+        assert isinstance(page, Failure)
 
     @pytest.mark.parametrize("representation", [Representation.METADATA, Representation.PLAIN])
     async def test_returns_the_objects(self, server: Server, client: Client, representation: Representation) -> None:

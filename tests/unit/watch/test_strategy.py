@@ -9,6 +9,7 @@ from watchslo.watch.strategy import (
     STREAM,
     TAIL,
     StreamedLists,
+    relist,
 )
 
 
@@ -28,6 +29,18 @@ def test_parallel_lists_as_paged_in_parallel_to_the_watch() -> None:
     assert PARALLEL.first == PARALLEL.throttled == PAGED.first
     assert PARALLEL.paged
     assert PARALLEL.parallel
+
+
+def test_relist_lists_nothing_older_than_a_known_revision() -> None:
+    whole, paged = relist(7, paged=False), relist(7, paged=True)
+    assert whole.first == whole.throttled == ListRequest(not_older_than=7)
+    assert paged.first == paged.throttled == ListRequest(not_older_than=7, states_match=True)
+    assert (whole.paged, paged.paged) == (False, True)
+    assert (whole.name, paged.name) == ("relist", "relist-paged")
+    assert whole.fallback is paged.fallback is PAGED
+    assert not whole.first.is_consistent
+    assert not ListRequest(from_cache=True).is_consistent
+    assert ListRequest(limit=1).is_consistent
 
 
 def test_stream_and_cache_fall_back_to_paged() -> None:

@@ -1,10 +1,12 @@
 """Recommends a list strategy for informers from the results of rehearsals, and explains their headroom."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from statistics import median_low
 
-from watchslo.monitor.rehearsal import Headroom, Rehearsal
+from watchslo.app.rehearse.outcome import Outcome, failing, runs_of, seconds, took
+from watchslo.app.rehearse.plan import may_starve
+from watchslo.app.rehearse.settings import compare_settings
+from watchslo.monitor.rehearsal_headroom import Headroom
 from watchslo.timeline.format import counted, duration
 from watchslo.watch import strategy
 from watchslo.watch.strategy import PAGE_SIZE
@@ -16,68 +18,30 @@ STREAM, PAGED, PARALLEL, CACHE = INFORMERS
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """All runs of one strategy with one resource."""
-
-    strategy: str
-    runs: tuple[Rehearsal, ...]
-
-    @property
-    def typical(self) -> Rehearsal:
-        """Return the run with the median time to synced, or the last run if none synced."""
-        times = [run.synced for run in self.runs if run.synced is not None]
-        if not times:
-            return self.runs[-1]
-        return next(run for run in self.runs if run.synced == median_low(times))
-
-    @property
-    def synced(self) -> int:
-        return sum(run.synced is not None for run in self.runs)
-
-    @property
-    def expired(self) -> int:
-        return sum(run.expired for run in self.runs)
-
-    @property
-    def throttled(self) -> int:
-        return sum(run.throttled for run in self.runs)
-
-    @property
-    def fell_back(self) -> bool:
-        return any(run.fell_back for run in self.runs)
-
-    @property
-    def holds(self) -> bool:
-        """Return whether each run synced with this strategy itself, without a fallback and without a 410."""
-        return not self.expired and all(run.synced is not None and run.by == self.strategy for run in self.runs)
-
-
-@dataclass(frozen=True, slots=True)
 class Advice:
-    """The strategy that informers should use, or None if no rehearsed one is suitable; `reason` is for people."""
+    """The strategy that informers should use, or None if no rehearsed one is suitable; `reason` is for people.
+
+    `settings` are sentences about the other dimensions that were rehearsed.
+    """
 
     strategy: str | None
     reason: str
-
-
-def outcomes(runs: Sequence[Rehearsal]) -> dict[str, Outcome]:
-    """Group the runs of one resource by strategy, in the order in which they were first rehearsed."""
-    names = dict.fromkeys(run.strategy for run in runs)
-    return {name: Outcome(name, tuple(run for run in runs if run.strategy == name)) for name in names}
+    settings: tuple[str, ...] = ()
 
 
 def advise(found: Mapping[str, Outcome]) -> Advice:
     """Return the best strategy that holds; `parallel` is preferred to a `paged` that takes over `LONG_SECONDS`."""
+    settings = compare_settings(found)
     sound = [name for name in INFORMERS if name in found and found[name].holds]
     if not sound:
-        return Advice(None, _why_none(found))
+        return Advice(None, _why_none(found), settings)
     chosen = sound[0]
-    if chosen == PAGED and PARALLEL in sound and _seconds(found[PAGED]) > LONG_SECONDS:
+    if chosen == PAGED and PARALLEL in sound and seconds(found[PAGED]) > LONG_SECONDS:
         chosen = PARALLEL
     sentences = [_WHY[chosen](found)]
     if 0 < found[chosen].typical.objects <= PAGE_SIZE:
         sentences.append("With so few objects, all strategies cost about the same.")
-    return Advice(chosen, " ".join([*sentences, *_remarks(found)]))
+    return Advice(chosen, " ".join([*sentences, *_remarks(found)]), settings)
 
 
 def headroom_sentence(headroom: Headroom, found: Mapping[str, Outcome]) -> str:
@@ -121,7 +85,7 @@ def _longest_list(found: Mapping[str, Outcome]) -> float | None:
 def _why_stream(found: Mapping[str, Outcome]) -> str:
     stream = found[STREAM]
     return (
-        f"One watch brought {_objects(stream)} in {_took(stream)} and continues from there: no revision can expire in "
+        f"One watch brought {_objects(stream)} in {took(stream)} and continues from there: no revision can expire in "
         f"between{_paged_instead(found)}."
     )
 
@@ -129,7 +93,7 @@ def _why_stream(found: Mapping[str, Outcome]) -> str:
 def _why_paged(found: Mapping[str, Outcome]) -> str:
     paged = found[PAGED]
     return (
-        f"{_objects(paged).capitalize()} came in {_pages(paged)} in {_took(paged)}, and the watch could start from the "
+        f"{_objects(paged).capitalize()} came in {_pages(paged)} in {took(paged)}, and the watch could start from the "
         f"list's revision{_every_time(paged)}{_without_stream(found)}."
     )
 
@@ -138,12 +102,12 @@ def _why_parallel(found: Mapping[str, Outcome]) -> str:
     parallel = found[PARALLEL]
     if PAGED in found and found[PAGED].holds:
         against = (
-            f"paged needs its revision for {_took(found[PAGED])}, while apiservers aim to keep only 75 s of changes"
+            f"paged needs its revision for {took(found[PAGED])}, while apiservers aim to keep only 75 s of changes"
         )
     else:
         against = "its watch opens at the first page, before the revision can expire" + _paged_instead(found)
     return (
-        f"{_objects(parallel).capitalize()} came in {_pages(parallel)} in {_took(parallel)}, and {against}"
+        f"{_objects(parallel).capitalize()} came in {_pages(parallel)} in {took(parallel)}, and {against}"
         f"{_without_stream(found)}."
     )
 
@@ -152,7 +116,7 @@ def _why_cache(found: Mapping[str, Outcome]) -> str:
     others = ", ".join(name for name in INFORMERS if name in found and not found[name].holds)
     against = f"Only this strategy worked ({others} did not)" if others else "This strategy worked"
     return (
-        f"{against}: {_objects(found[CACHE])} came in one answer in {_took(found[CACHE])}. But the cache of an "
+        f"{against}: {_objects(found[CACHE])} came in one answer in {took(found[CACHE])}. But the cache of an "
         "apiserver may be out of date, especially if there are several apiservers."
     )
 
@@ -166,28 +130,11 @@ def _why_none(found: Mapping[str, Outcome]) -> str:
     return " ".join(["No strategy synced in each run without a 410.", *_remarks(found)])
 
 
-def failing(outcome: Outcome) -> str:
-    """Say why a strategy does not hold."""
-    if outcome.fell_back:
-        return "fell back to pages, as the apiserver streams no lists"
-    if outcome.expired:
-        return _expiry(outcome)
-    failures = [run.failure for run in outcome.runs if run.failure]
-    return failures[-1].message.rstrip(".") if failures else f"{outcome.typical.by} was used instead"
-
-
-def _expiry(outcome: Outcome) -> str:
-    lists = sum(run.expired_lists for run in outcome.runs)
-    what = "410 during the list" if lists else "410 when the watch opened"
-    count = sum(run.expired > 0 for run in outcome.runs)
-    return what if len(outcome.runs) == 1 else f"{what} in {_runs(count, outcome)}"
-
-
 def _paged_instead(found: Mapping[str, Outcome]) -> str:
     paged = found.get(PAGED)
     if paged is None:
         return ""
-    return f" (paged: {f'{_pages(paged)}, {_took(paged)}' if paged.holds else failing(paged)})"
+    return f" (paged: {f'{_pages(paged)}, {took(paged)}' if paged.holds else failing(paged)})"
 
 
 def _without_stream(found: Mapping[str, Outcome]) -> str:
@@ -197,21 +144,20 @@ def _without_stream(found: Mapping[str, Outcome]) -> str:
 
 
 def _remarks(found: Mapping[str, Outcome]) -> list[str]:
+    remarks = []
     throttled = sum(outcome.throttled for outcome in found.values())
-    if not throttled:
-        return []
-    times = "once" if throttled == 1 else f"{throttled:,} times"
-    return [f"The apiserver answered 429 {times}: it was busy, or its cache was not ready. Rehearse again later."]
-
-
-def _seconds(outcome: Outcome) -> float:
-    synced = outcome.typical.synced
-    assert synced is not None
-    return synced
-
-
-def _took(outcome: Outcome) -> str:
-    return duration(_seconds(outcome))
+    if throttled:
+        times = "once" if throttled == 1 else f"{throttled:,} times"
+        remarks.append(
+            f"The apiserver answered 429 {times}: it was busy, or its cache was not ready. Rehearse again later."
+        )
+    if any(may_starve([outcome.strategy], outcome.typical.objects) for outcome in found.values()):
+        remarks.append(
+            "While the watch cache collects so many objects for a streamed list, it takes in no changes: start such "
+            "informers one after the other (github.com/kubernetes/kubernetes/issues/139526 measured 472 ms for 50 "
+            "of them and 500,000 pods)."
+        )
+    return remarks
 
 
 def _objects(outcome: Outcome) -> str:
@@ -223,8 +169,4 @@ def _pages(outcome: Outcome) -> str:
 
 
 def _every_time(outcome: Outcome) -> str:
-    return f" in {_runs(outcome.synced, outcome)}" if len(outcome.runs) > 1 else ""
-
-
-def _runs(count: int, outcome: Outcome) -> str:
-    return f"{count} of {counted(len(outcome.runs), 'run')}"
+    return f" in {runs_of(outcome.synced, outcome)}" if len(outcome.runs) > 1 else ""

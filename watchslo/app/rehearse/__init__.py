@@ -1,0 +1,28 @@
+"""`watchslo rehearse`: starts informers in different ways, and recommends one for this cluster."""
+
+from pathlib import Path
+from typing import Literal
+
+from watchslo.app import logs
+from watchslo.app.rehearse.plan import RehearseOptions
+from watchslo.app.rehearse.running import conduct
+from watchslo.app.rehearse.showing import show
+from watchslo.app.rehearse.trial import Trial
+from watchslo.app.session import INTERRUPTED, run_on_loop
+from watchslo.kube.connect import connect
+
+
+def rehearse(
+    kubeconfig: Path | None, context: str | None, options: RehearseOptions, output: Literal["table", "json"]
+) -> int:
+    """Rehearse, print the results, and return the exit code; raise WatchsloError if a rehearsal is impossible."""
+    options.check()
+    logs.set_up("console", "error")
+    connection = connect(str(kubeconfig) if kubeconfig else None, context)
+    trials: list[Trial] = []
+    try:
+        finished = run_on_loop(conduct(connection, options, trials))
+    finally:
+        if shown := [trial for trial in trials if trial.runs or trial.skipped or options.dry_run]:
+            show(shown, options, output)
+    return 0 if finished else INTERRUPTED

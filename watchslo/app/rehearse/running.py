@@ -1,0 +1,290 @@
+"""Starts the informers of `watchslo rehearse`, one after the other, within the limits."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Coroutine, Sequence
+from dataclasses import replace
+from random import random
+from typing import Any
+
+from rich.filesize import decimal
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from watchslo.app.rehearse.plan import RehearseOptions, list_objects, may_starve, plan
+from watchslo.app.rehearse.trial import Trial
+from watchslo.app.session import stop_signals
+from watchslo.app.table import plain_console
+from watchslo.errors import ConfigError, ConnectError
+from watchslo.kube.client import Client
+from watchslo.kube.credentials import CredentialSource
+from watchslo.kube.discovery import Catalogue, Discovery
+from watchslo.kube.limiter import Limiter
+from watchslo.model import SERVICE, Resource
+from watchslo.monitor.apiserver import Apiserver
+from watchslo.monitor.apiserver_process import ProcessReading, cost_between, read_process
+from watchslo.monitor.census import Census, list_namespaces, take_census
+from watchslo.monitor.list_source import (
+    ApiserverVersion,
+    ListEvidence,
+    ListOrigin,
+    ListSource,
+    consistent_lists,
+    counted_source,
+    expected_source,
+    parse_version,
+)
+from watchslo.monitor.oldest_revision import try_revision
+from watchslo.monitor.rehearsal import Rehearsal, combined, rehearse_once
+from watchslo.monitor.rehearsal_headroom import ANY_NAMESPACE, RehearsalRecord
+from watchslo.monitor.variant import ZERO, Variant
+from watchslo.monitor.zero_watch import rehearse_zero
+from watchslo.timeline.format import counted, duration
+from watchslo.watch.failure import Failure, Reason
+from watchslo.watch.headroom import FIRST, TooOld
+
+PAUSE_SECONDS = 1.0  # between two rehearsals, so that the apiserver can collect its garbage
+UNLIMITED = 1e6  # requests a second: an informer asks for the next page as soon as it has one
+MOST_NAMESPACES = 200
+SECRETS = "secrets"
+
+
+async def conduct(connection: CredentialSource, options: RehearseOptions, trials: list[Trial]) -> bool:
+    """Add to `trials`, and their rehearsals one after the other; return False if interrupted."""
+    apiserver = Apiserver(SERVICE, connection, Limiter(UNLIMITED))
+    stop = asyncio.Event()
+    with stop_signals(stop), _progress() as progress:
+        async with apiserver.client:
+            return await _unless(stop, RehearsalRun(apiserver.client, options, progress).run(trials))
+
+
+async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
+    """Run the work until it ends or `stop` is set; return whether it ended by itself."""
+    working, stopping = asyncio.create_task(work), asyncio.create_task(stop.wait())
+    await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+    stopping.cancel()
+    working.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await working
+    return not working.cancelled()
+
+
+def _progress() -> Progress:
+    console = plain_console(stderr=True)
+    console.quiet = not console.is_terminal  # otherwise it would print an empty line
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+    )
+
+
+class RehearsalRun:
+    """All rehearsals of one command."""
+
+    def __init__(self, client: Client, options: RehearseOptions, progress: Progress) -> None:
+        self._client = client
+        self._options = options
+        self._progress = progress
+        self._version: ApiserverVersion | None = None
+        self._namespaces: list[str] = []
+        self._done = 0
+
+    async def run(self, trials: list[Trial]) -> None:
+        """Check everything before the first rehearsal, and rehearse what is within the limits."""
+        catalogue = await Discovery(lambda: self._client).refresh()
+        if isinstance(catalogue, Failure):
+            raise ConnectError(catalogue.message)
+        trials += await self._prepare(catalogue)
+        self._announce(trials)
+        if self._options.dry_run:
+            return
+        version = await self._client.version()
+        self._version = None if isinstance(version, Failure) else parse_version(version)
+        deadline = time.monotonic() + self._options.limits.seconds
+        for trial in trials:
+            if self._options.every and trial.skipped is None:
+                trial.skipped = self._beyond(trials, trial, deadline)
+            if trial.skipped is None:
+                await self._rehearse_all(trial, deadline)
+
+    # Before the first rehearsal
+
+    async def _prepare(self, catalogue: Catalogue) -> list[Trial]:
+        """Check all resources: they exist, may be listed, and are not too large."""
+        options = self._options
+        if options.dimensions.each_namespace:
+            self._namespaces = await self._list_namespaces()
+        if not options.every:
+            found = dict.fromkeys(catalogue.resolve(name) for name in options.resources)
+            return [await self._examine(resource) for resource in found]
+        trials = [await self._examine_any(resource) for resource in catalogue.expand(options.exclude)]
+        return sorted(trials, key=lambda trial: (trial.skipped is not None, -trial.objects))
+
+    async def _examine(self, resource: Resource) -> Trial:
+        """Return the trial of a resource; raise ConfigError if it cannot be rehearsed."""
+        options = self._options
+        variants = plan(options, resource)
+        sizes = list_objects(variants)
+        census = await take_census(self._client, resource, options.namespace, sizes=sizes)
+        if isinstance(census, Failure):
+            raise _refused(resource, census)
+        if sizes:
+            self._check_size(resource, census)
+        return Trial(resource, census, variants, options.repeat)
+
+    def _check_size(self, resource: Resource, census: Census) -> None:
+        limits = self._options.limits
+        if census.objects > limits.objects:
+            raise ConfigError(
+                f"{resource.key}: there are {census.objects:,} objects, and each rehearsal lists them all; "
+                f"pass --max-objects {census.objects} if the apiserver can handle that"
+            )
+        if census.size > limits.size:
+            raise self._too_large(resource, census.size)
+
+    def _too_large(self, resource: Resource, size: int) -> ConfigError:
+        """Return the error for a list of this size: an estimate, or what a first run has received."""
+        return ConfigError(
+            f"{resource.key}: a list of all objects has about {decimal(size)}, and each rehearsal lists them; "
+            f"pass --max-bytes {_rounded_up(size)} if the apiserver can handle that"
+        )
+
+    async def _examine_any(self, resource: Resource) -> Trial:
+        """Return the trial of one of all resources, which may be skipped."""
+        if (resource.group, resource.plural) == ("", SECRETS):
+            return Trial(resource, skipped=f"secrets are read only if they are named: watchslo rehearse {SECRETS}")
+        try:
+            trial = await self._examine(resource)
+        except ConfigError as error:
+            return Trial(resource, skipped=_reason(resource, error))
+        if not trial.objects:
+            trial.skipped = "there are no objects"
+        return trial
+
+    async def _list_namespaces(self) -> list[str]:
+        found = await list_namespaces(self._client, MOST_NAMESPACES + 1)
+        if isinstance(found, Failure):
+            raise ConfigError(f"--each-namespace: the namespaces cannot be listed: {found.message}")
+        if len(found) > MOST_NAMESPACES:
+            raise ConfigError(
+                f"--each-namespace: there are more than {MOST_NAMESPACES} namespaces, and each needs an informer; "
+                "leave this option out"
+            )
+        return found
+
+    def _announce(self, trials: Sequence[Trial]) -> None:
+        """Say on a terminal what is about to happen."""
+        due = [trial for trial in trials if trial.skipped is None]
+        runs, size = sum(len(trial.planned) for trial in due), sum(trial.expected_size for trial in due)
+        text = f"{counted(runs, 'run')} of {counted(len(due), 'resource')}, about {decimal(size)} of objects in total"
+        self._progress.console.print(f"{text}.")
+        for trial in due:
+            if may_starve((variant.strategy for variant in trial.variants), trial.objects):
+                self._progress.console.print(f"{trial.resource.key}: a streamed list may delay its other watches.")
+        self._task = self._progress.add_task("", total=runs)
+
+    # Rehearsing
+
+    def _beyond(self, trials: Sequence[Trial], trial: Trial, deadline: float) -> str | None:
+        """Return why a resource is beyond the limits of all, or None."""
+        limits = self._options.limits
+        if time.monotonic() >= deadline:
+            return f"the time of {duration(limits.seconds)} is over (--max-time)"
+        received = sum(run.size for one in trials for run in one.runs)
+        if received + trial.expected_size > limits.total_size:
+            return f"its lists would exceed {decimal(limits.total_size)} in total (--max-total-bytes)"
+        return None
+
+    async def _rehearse_all(self, trial: Trial, deadline: float) -> None:
+        record = RehearsalRecord(self._client, trial.resource, self._options.namespace)
+        await record.begin()
+        uncached = await self._has_no_cache(trial.resource)
+        reading_cost = await self._cost_of_reading(trial.resource)
+        for variant in trial.planned:
+            if self._options.every and time.monotonic() >= deadline:
+                trial.skipped = self._beyond([], trial, deadline)
+                break
+            self._progress.update(
+                self._task, description=f"{trial.resource.key}: {variant.label}", completed=self._done
+            )
+            await asyncio.sleep(PAUSE_SECONDS if self._done else 0.0)
+            before = await read_process(self._client, trial.resource)
+            run = await self._start(variant, trial, record.revision)
+            after = await read_process(self._client, trial.resource)
+            self._done += 1
+            if run.failure and run.hopeless:
+                self._stop(trial, _refused(trial.resource, run.failure))
+                break
+            source = _NO_CACHE if uncached else self._source(trial.resource, run, before, after)
+            trial.runs.append(replace(run, cost=cost_between(before, after).without(reading_cost), source=source))
+            await record.note()
+            if run.size > self._options.limits.size and not trial.is_complete:
+                self._stop(trial, self._too_large(trial.resource, run.size))
+                break
+        trial.headroom = await record.end()
+
+    async def _start(self, variant: Variant, trial: Trial, revision: int | None) -> Rehearsal:
+        places = self._namespaces if variant.each_namespace else [self._options.namespace]
+        return combined(await asyncio.gather(*(self._start_one(variant, trial, revision, at) for at in places)))
+
+    async def _start_one(
+        self, variant: Variant, trial: Trial, revision: int | None, namespace: str | None
+    ) -> Rehearsal:
+        resource = trial.resource
+        if variant.strategy == ZERO:
+            expected = 0 if variant.each_namespace else trial.objects
+            return await rehearse_zero(variant, self._client, resource, namespace, expected)
+        # Without a known revision, a relist is an informer's first list, which may be of any revision.
+        return await rehearse_once(variant.protocol(revision or 0), self._client, resource, namespace, random, variant)
+
+    def _stop(self, trial: Trial, why: ConfigError) -> None:
+        """Raise the error, or skip the rest of the trial if it is one of all resources."""
+        if not self._options.every:
+            raise why
+        trial.skipped = _reason(trial.resource, why)
+
+    async def _has_no_cache(self, resource: Resource) -> bool:
+        """Return True if etcd itself refuses an old revision: then the resource has no watch cache."""
+        namespace = self._options.namespace or ANY_NAMESPACE
+        outcome = await try_revision(self._client, resource, namespace, FIRST, "detect_cache")
+        return isinstance(outcome, TooOld) and outcome.by_storage
+
+    async def _cost_of_reading(self, resource: Resource) -> float:
+        """Return the CPU seconds of one read of the metrics, which are part of each rehearsal's figures."""
+        first = await read_process(self._client, resource)
+        if isinstance(first, str):
+            return 0.0
+        return cost_between(first, await read_process(self._client, resource)).cpu
+
+    def _source(
+        self, resource: Resource, run: Rehearsal, before: ProcessReading | str, after: ProcessReading | str
+    ) -> ListSource | None:
+        if isinstance(before, ProcessReading) and isinstance(after, ProcessReading) and before.started == after.started:
+            found = counted_source(before.lists, after.lists, run.pages, consistent_lists(run.by, run.informers))
+            if found is not None:
+                return found
+        return expected_source(run.by, run.pages, self._version, cached=resource.usually_cached)
+
+
+_NO_CACHE = ListSource(ListOrigin.ETCD, ListEvidence.NO_CACHE)
+
+
+def _refused(resource: Resource, failure: Failure) -> ConfigError:
+    if failure.reason is Reason.FORBIDDEN:
+        return ConfigError(
+            f"{resource.key}: {failure.message} A rehearsal needs the verbs list and watch, as informers do."
+        )
+    return ConfigError(f"{resource.key}: {failure.message}")
+
+
+def _reason(resource: Resource, error: ConfigError) -> str:
+    """Return an error about a resource as the end of a sentence that names it."""
+    return str(error).removeprefix(f"{resource.key}: ").rstrip(".")
+
+
+def _rounded_up(size: int) -> str:
+    return f"{-(-size // 2**20)}Mi"
