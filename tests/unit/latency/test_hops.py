@@ -356,7 +356,7 @@ def medians(to_cache: float, to_client: float, admitted: float = 0.0) -> dict[Ho
             estimated = quantile_of(reading, 0.5)
             assert estimated.lower <= true <= estimated.upper
             found.setdefault(reading.hop, []).append((true, estimated.estimate))
-    assert list(found) == list(Hop)
+    assert list(found) == [hop for hop in Hop if hop is not Hop.ENCODING_TO_CLIENT], "which needs a second watch"
     typical = {hop: np.median(pairs, axis=0).tolist() for hop, pairs in found.items()}
     return {hop: (true, estimated) for hop, (true, estimated) in typical.items()}
 
