@@ -10,11 +10,13 @@ import click
 
 from benchmarks.blocked import blocked
 from benchmarks.burst import burst
+from benchmarks.decoding import decoding
 from benchmarks.guarantees import guarantees
 from benchmarks.hundred_watches import hundred_watches
 from benchmarks.ingest import ingest
 from benchmarks.live import live
 from benchmarks.onlookers import onlookers
+from benchmarks.reference import reference
 from benchmarks.scale import scale
 from benchmarks.scrapes import scrapes
 
@@ -27,6 +29,8 @@ def main(clientgo: Path, fastapiserver: Path) -> None:
     live(clientgo)
     hundred_watches()
     guarantees()
+    decoding()
+    reference()
     onlookers()
     scale(fastapiserver)
     blocked(fastapiserver)

@@ -53,6 +53,7 @@ METADATA = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "me
 
 def decoding() -> None:
     """Print the costs."""
+    print("\nDecoding an event of a pod, by representation")
     frame = protobuf.event("MODIFIED", protobuf.envelope("v1", "Pod", protobuf.encode_object(POD)))
     json_reader, reader = FrameReader(), ProtobufFrameReader()
     for name, obj in (("Table", TABLE), ("metadata", METADATA), ("plain", POD)):

@@ -65,21 +65,19 @@ class Copies:
     def clear(self) -> None:
         self.keep(np.zeros(len(self), dtype=bool))
 
-    def waiting_since(self) -> float | None:
-        """Return when the oldest of them was received; None if there is none."""
-        return self._received[0] if self._received else None
-
 
 class RepresentationDelay:
     """Compares the arrivals of a watch (`small`) with those of its reference, which has whole objects (`full`).
 
-    `without` counts the events without a delay by reason. Times are monotonic seconds.
+    `without` counts the events without a delay by reason. `withheld` is for how many seconds, at the last `match`, the
+    whole object of an event had been missing that the other watch delivered. Times are monotonic seconds.
     """
 
     def __init__(self, own_delays: OwnDelays) -> None:
         self.small = Copies()
         self.full = Copies()
         self.without = Counter(dict.fromkeys(NoDelay, 0))
+        self.withheld = 0.0
         self._own_delays = own_delays
 
     def reset(self) -> None:
@@ -94,6 +92,7 @@ class RepresentationDelay:
         """
         (small, read_small, since_small), (full, read_full, since_full) = self.small.columns(), self.full.columns()
         _, i, j = np.intersect1d(small, full, assume_unique=True, return_indices=True)
+        self.withheld = self._missing_for(np.delete(read_small, i), now)
         is_settled = np.maximum(read_small[i], read_full[j]) < min(now - SETTLED_SECONDS, self._own_delays.known_until)
         i, j = i[is_settled], j[is_settled]
         result = self._delays(read_small[i], since_small[i], read_full[j], since_full[j])
@@ -107,10 +106,9 @@ class RepresentationDelay:
                 copies.keep(is_left & ~is_old)
         return result
 
-    def withheld(self, now: float) -> float:
-        """Return for how many seconds the whole object of an event has been missing that the other watch delivered."""
-        since = self.small.waiting_since()
-        return now - since if since is not None and self.full.opened <= since else 0.0
+    def _missing_for(self, received: FloatArray, now: float) -> float:
+        """Return for how long whole objects have been missing whose other copies were received at these times."""
+        return float(now - received[0]) if len(received) and self.full.opened <= received[0] else 0.0
 
     def _delays(
         self, small: FloatArray, small_since: FloatArray, full: FloatArray, full_since: FloatArray

@@ -183,7 +183,7 @@ def read_watch(watch: MonitoredWatch, watches: WatchSet) -> StreamReading:
         unresponsive=is_unresponsive,
         behind_fastest=watches.peers.behind_fastest(identity.number),
         replay=session.replay.reading if session.replay else None,
-        reference=watch.reference.reading(now) if watch.reference else None,
+        reference=watch.reference.reading() if watch.reference else None,
     )
     return replace(reading, breakdown=break_down(reading, watches.metrics_reader.reading(identity.apiserver)))
 

@@ -60,7 +60,7 @@ class ReferenceWatch:
         """Forget every revision: the storage was restored to an earlier state."""
         self._driver.feed(Reset())
 
-    def reading(self, now: float) -> ReferenceReading:
+    def reading(self) -> ReferenceReading:
         """Return everything that is shown of it."""
         delays = self._statistics.reference
         assert delays is not None
@@ -71,7 +71,7 @@ class ReferenceWatch:
             events=self._events,
             bytes=self._bytes,
             unmeasured={reason.value: count for reason, count in delays.without.items()},
-            withheld=delays.withheld(now) if is_up else 0.0,
+            withheld=delays.withheld if is_up else 0.0,
             failure=self._failures.now.message if self._failures.now else None,
         )
 

@@ -157,12 +157,25 @@ def test_reset_forgets_what_waits(delay: RepresentationDelay) -> None:
 
 
 def test_withheld_is_the_age_of_the_oldest_event_whose_whole_object_is_missing(delay: RepresentationDelay) -> None:
-    assert delay.withheld(NOW) == 0.0
-    deliver(delay, 1, NOW, None)
-    deliver(delay, 2, NOW + 1, None)
-    assert delay.withheld(NOW + 5) == 5.0
+    delay.match(NOW)
+    assert delay.withheld == 0.0
+    deliver(delay, 1, NOW, NOW + 0.1)
+    deliver(delay, 2, NOW + 0.5, None)
+    deliver(delay, 3, NOW + 1, None)
+    delay.match(NOW + 5)
+    assert delay.withheld == 4.5
     delay.full.opened = NOW + 3
-    assert delay.withheld(NOW + 5) == 0.0
+    delay.match(NOW + 5)
+    assert delay.withheld == 0.0
+
+
+def test_event_is_not_withheld_if_both_copies_came_and_only_this_process_is_late(
+    delay: RepresentationDelay, own_delays: OwnDelays
+) -> None:
+    deliver(delay, 1, NOW, NOW)
+    own_delays.known_until = NOW - 1
+    delay.match(NOW + 5)
+    assert (delay.withheld, len(delay.small)) == (0.0, 1)
 
 
 def test_delay_is_a_hop_that_is_resolved_whatever_ticks_take(delay: RepresentationDelay, own_delays: OwnDelays) -> None:

@@ -85,7 +85,7 @@ def shards(*namespaces: str) -> Config:
     watches: list[dict[str, Any]] = [{"resource": "pods", "namespace": name, "name": name} for name in namespaces]
     return Config.model_validate(
         {
-            "watch": [*watches, {"resource": "nodes", "hops": True}, {"resource": "*"}],
+            "watch": [*watches, {"resource": "nodes", "hops": True, "reference": True}, {"resource": "*"}],
             "exclude": ["events", "pods", "nodes"],
             "kubernetes": {"apiservers": "each", "apiserverMetrics": True},
             "objective": {"threshold": "100ms"},

@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from tests.unit.monitor.cluster import Cluster, Log, Watch, because_of, line
+from tests.unit.monitor.cluster import PODS, Cluster, Log, Watch, because_of, line
+from tests.unit.monitor.inside import keep_writing, running
 from tests.unit.monitor.test_watch_session import ERROR_410, Parts
+from watchslo.config.model import Config
 from watchslo.kube.representation import Representation
 from watchslo.monitor.reference_watch import ReferenceWatch
 from watchslo.snapshot import Hop, HopReading, ReferenceReading
@@ -28,7 +30,8 @@ class Pair:
         self.small, self.full = sorted(cluster.open_watches(), key=_is_whole)
 
     def reading(self) -> ReferenceReading:
-        return self.reference.reading(asyncio.get_running_loop().time())
+        self.parts.evaluate()
+        return self.reference.reading()
 
     def hop(self) -> HopReading | None:
         self.parts.evaluate()
@@ -138,7 +141,7 @@ class TestReferenceWatch:
         cluster.failures.clear()
         await asyncio.sleep(20.0)
         (full,) = cluster.open_watches()
-        assert full.representation == reference.reading(0.0).representation == "plain"
+        assert full.representation == reference.reading().representation == "plain"
         reference.halt(Reason.SHUTDOWN)
         await task
         await reference.run()  # it is over
@@ -161,13 +164,13 @@ class TestReferenceWatch:
     async def test_restored_storage_makes_it_begin_again(self, cluster: Cluster) -> None:
         async with open_pair(cluster) as pair:
             await deliver(pair, lambda: pair.small.send(line("ADDED", 1001)))
-            cluster.revision = 500
+            cluster.revision = 50
             pair.parts.session.start_over()
             pair.reference.start_over()
             pair.parts.statistics.drop_unsealed()
             await beating(pair, 30.0)
             await pair.find(cluster)
-            assert pair.full.revision == pair.small.revision == 500
+            assert pair.full.revision == pair.small.revision == 50
             assert pair.reading().withheld == 0.0
 
     async def test_expired_revision_is_listed_again(self, cluster: Cluster) -> None:
@@ -205,3 +208,50 @@ class TestReferenceWatch:
 
 def _crash(batch: Batch) -> None:
     raise ZeroDivisionError(batch)
+
+
+def referencing(*, on: bool = True) -> Config:
+    return Config.model_validate({"watch": [{"resource": "pods", "creation": False, "reference": on}]})
+
+
+class TestMonitor:
+    """The whole monitor, with a watch of pods that has a reference."""
+
+    async def test_both_watches_are_open_and_compared(self, cluster: Cluster) -> None:
+        async with running(referencing()) as run:
+            await keep_writing(cluster, PODS, seconds=30)
+            stream = run.stream("pods")
+            assert len(cluster.open_watches()) == 2
+        assert stream.reference is not None
+        assert stream.reference.up
+        assert stream.reference.events == 300
+        (hop,) = [hop for hop in stream.track.hops if hop.hop is Hop.ENCODING_TO_CLIENT]
+        assert 200 < hop.histogram.total <= 300
+        assert stream.received.events["MODIFIED"] == 300
+        assert not cluster.open_watches()
+
+    async def test_reload_opens_and_closes_the_reference(self, cluster: Cluster) -> None:
+        async with running(referencing(on=False)) as run:
+            assert run.stream("pods").reference is None
+            run.supervisor.configure(referencing())
+            await asyncio.sleep(5)
+            assert sorted(map(_is_whole, cluster.open_watches())) == [False, True]
+            run.supervisor.configure(referencing(on=False))
+            await asyncio.sleep(5)
+            assert list(map(_is_whole, cluster.open_watches())) == [False]
+
+    async def test_both_connections_are_replaced_after_a_suspend(self, cluster: Cluster) -> None:
+        async with running(referencing()) as run:
+            before = cluster.open_watches()
+            run.supervisor.lag.broken.set()
+            await asyncio.sleep(5)
+            after = cluster.open_watches()
+        assert len(before) == len(after) == 2
+        assert not any(one is other for one in before for other in after)
+
+    async def test_both_watches_start_over_after_a_restore(self, cluster: Cluster) -> None:
+        async with running(referencing()):
+            await keep_writing(cluster, PODS, seconds=10)
+            cluster.revision = 50
+            await asyncio.sleep(60)
+            assert [watch.revision for watch in cluster.open_watches()] == [50, 50]
