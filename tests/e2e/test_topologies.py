@@ -259,7 +259,7 @@ def faults(counted: Mapping[str, float]) -> set[str]:
     return {name for name, count in counted.items() if count} - USUAL
 
 
-# A load balancer that distributes connections again
+# A load balancer that moves connections
 
 
 SPREAD_SECONDS = 3.0
