@@ -31,7 +31,7 @@ from tests.support.high_availability import HighAvailability
 from tests.support.process import Process
 from tests.support.writer import Writer, configmap
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.patient]
 
 CONFIGMAPS, _ = WRITTEN["configmaps"]
 WATCHES: tuple[dict[str, Any], ...] = (
