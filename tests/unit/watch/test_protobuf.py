@@ -102,6 +102,11 @@ def test_body_that_is_no_list_is_none(body: bytes) -> None:
     assert decode_protobuf_list(body, with_objects=False) is None
 
 
+def test_list_with_an_object_that_is_longer_than_the_list_is_none() -> None:
+    body = b"k8s\0" + field(2, field(1, field(2, b"42")) + b"\x12\x7f")
+    assert decode_protobuf_list(body, with_objects=False) is None
+
+
 def test_listed_object_without_metadata_is_no_list_with_objects() -> None:
     body = b"k8s\0" + field(2, field(1, field(2, b"42")) + field(2, field(2, b"")))
     assert decode_protobuf_list(body, with_objects=True) is None
