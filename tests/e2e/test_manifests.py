@@ -456,6 +456,21 @@ class TestChart:
         assert done.returncode != 0
         assert "values don't meet the specifications of the schema" in done.stderr
 
+    @pytest.mark.parametrize(
+        ("values", "reference"),
+        [
+            ((), "pods"),
+            (("reference=jobs.batch",), "jobs.batch"),
+            (("reference=none",), None),
+        ],
+    )
+    def test_reference_names_the_resource_whose_whole_objects_are_watched(
+        self, values: tuple[str, ...], reference: str | None
+    ) -> None:
+        made = by_identity(charted("profile=control-plane", *values))
+        config = made["ConfigMap", "watchslo", "watchslo-control-plane"]["data"]["watchslo.yaml"]
+        assert yaml.safe_load(config)["reference"] == reference
+
     def test_helm_lint_finds_nothing(self) -> None:
         done = helm("lint", "--strict")
         assert done.returncode == 0, done.stdout
