@@ -369,7 +369,7 @@ def view(
 @click.option(
     "--max-runs",
     type=click.IntRange(min=1),
-    default=100,
+    default=500,
     show_default=True,
     help="Refuse more runs of one resource.",
 )

@@ -140,6 +140,51 @@ def test_apiserver_without_streamed_lists_falls_back_to_pages(full_old: ControlP
     assert "(stream: fell back to pages, as the apiserver streams no lists)" in answer["why"]
 
 
+RELISTS = ("relist", "relist-paged")
+
+
+@pytest.mark.parametrize(("plane", "pages"), [("full", "watch cache"), ("full_old", "etcd")])
+def test_counters_of_the_apiserver_prove_where_lists_are_read(
+    request: pytest.FixtureRequest, plane: str, pages: str
+) -> None:
+    chosen = [argument for name in ("tail", "paged", "cache", *RELISTS) for argument in ("--strategy", name)]
+    answer = rehearsed(request.getfixturevalue(plane).kubeconfig(), "configmaps", "-n", NAMESPACE, *chosen)
+    sources = {run["strategy"]: run["source"] for run in answer["runs"]}
+    assert {name: source["lists"] for name, source in sources.items()} == {
+        "tail": pages,
+        "paged": pages,
+        "cache": "watch cache",
+        "relist": "watch cache",
+        "relist-paged": pages,
+    }
+    assert {source["evidence"] for source in sources.values()} == {"metrics"}
+    assert all(run["apiserver"]["memoryAfter"] > 0 for run in answer["runs"])
+    assert [run["objects"] for run in answer["runs"]] == [0, *[OBJECTS] * 4]
+
+
+def test_settings_change_what_is_sent_and_not_which_objects(full: ControlPlane) -> None:
+    varied = ("--strategy", "paged", "--strategy", "watch-zero", "--representation", "all", "--gzip")
+    answer = rehearsed(full.kubeconfig(), "configmaps", "-n", NAMESPACE, *varied, "--page-size", "50")
+    sizes = {run["variant"]["label"]: run["bytes"] for run in answer["runs"]}
+    assert sizes["paged, table"] < sizes["paged"]
+    assert sizes["paged, protobuf"] < sizes["paged"]
+    assert sizes["paged, gzip"] < sizes["paged"] / 2
+    assert all(run["objects"] == OBJECTS and run["synced"] is not None for run in answer["runs"])
+    assert all(run["variant"]["sentAs"] == run["variant"]["representation"] for run in answer["runs"])
+    assert {run["pages"] for run in answer["runs"] if run["variant"]["pageSize"] == 50} == {OBJECTS // 50}
+
+
+def test_all_resources_have_a_recommendation_or_a_reason(full: ControlPlane) -> None:
+    options = ("--all", "--strategy", "paged", "--exclude", "configmaps", "--kubeconfig", full.kubeconfig())
+    done = watchslo("rehearse", *options, "-o", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    answers = {f"{answer['resource']}.{answer['group']}": answer for answer in json.loads(done.stdout)}
+    assert "configmaps." not in answers
+    assert answers["namespaces."]["use"] == "paged"
+    assert all(answer["use"] or answer["skipped"] for answer in answers.values())
+    assert NAMESPACE not in done.stdout, "no object is named"
+
+
 def test_more_objects_than_the_limit_are_refused(full: ControlPlane) -> None:
     done = watchslo(
         *("rehearse", "configmaps", "-n", NAMESPACE, "--max-objects", "1000", "--kubeconfig", full.kubeconfig())

@@ -40,11 +40,6 @@ class RehearsalRecord:
         self._readings: list[Reading] = []
         self._begun: Found | None = None
 
-    @property
-    def revision(self) -> int | None:
-        """The newest revision that was read; None if every read failed."""
-        return self._readings[-1].revision if self._readings else None
-
     async def begin(self) -> None:
         await self.note()
         self._begun = await self._find()

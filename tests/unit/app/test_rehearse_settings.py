@@ -8,6 +8,7 @@ from tests.unit.app.test_advice import CACHE, EXPIRED, PAGED, STREAM, advice
 from watchslo.app.rehearse.plan import STARVED_OBJECTS
 from watchslo.kube.client import Selectors
 from watchslo.kube.representation import Representation
+from watchslo.monitor.apiserver_process import ApiserverCost
 from watchslo.monitor.rehearsal import Rehearsal
 from watchslo.monitor.variant import Variant
 
@@ -55,6 +56,16 @@ def test_representation_that_fell_back_is_named() -> None:
 def test_gzip_is_judged_by_time_and_bytes(size: int, synced: float, judged: str) -> None:
     (sentence,) = said(PAGED, with_(PAGED, Variant("paged", gzip=True), size=size, synced=synced))
     assert sentence.endswith(f"; {judged}.")
+
+
+def test_gzip_is_judged_by_the_cpu_of_the_apiserver_if_it_is_known() -> None:
+    plain = replace(PAGED, cost=ApiserverCost(cpu=0.09))
+    compressed = with_(SMALL, Variant("paged", gzip=True), cost=ApiserverCost(cpu=0.21))
+    (sentence,) = said(plain, compressed)
+    assert sentence.endswith("; it is as fast, but the apiserver spends 210 ms of CPU instead of 90 ms.")
+    for unknown in (None, ApiserverCost(unknown="why")):
+        (sentence,) = said(plain, replace(compressed, cost=unknown))
+        assert sentence.endswith("; it is as fast, and saves bytes.")
 
 
 def test_gzip_of_a_representation_is_compared_with_that_representation() -> None:

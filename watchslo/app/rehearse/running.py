@@ -20,7 +20,7 @@ from watchslo.kube.client import Client
 from watchslo.kube.credentials import CredentialSource
 from watchslo.kube.discovery import Catalogue, Discovery
 from watchslo.kube.limiter import Limiter
-from watchslo.model import SERVICE, Resource
+from watchslo.model import SERVICE, Reading, Resource
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.apiserver_process import ProcessReading, cost_between, read_process
 from watchslo.monitor.census import Census, list_namespaces, take_census
@@ -212,8 +212,9 @@ class RehearsalRun:
                 self._task, description=f"{trial.resource.key}: {variant.label}", completed=self._done
             )
             await asyncio.sleep(PAUSE_SECONDS if self._done else 0.0)
+            revision = await self._delivered_revision(trial.resource) if variant.needs_revision else 0
             before = await read_process(self._client, trial.resource)
-            run = await self._start(variant, trial, record.revision)
+            run = await self._start(variant, trial, revision)
             after = await read_process(self._client, trial.resource)
             self._done += 1
             if run.failure and run.hopeless:
@@ -227,19 +228,24 @@ class RehearsalRun:
                 break
         trial.headroom = await record.end()
 
-    async def _start(self, variant: Variant, trial: Trial, revision: int | None) -> Rehearsal:
+    async def _start(self, variant: Variant, trial: Trial, revision: int) -> Rehearsal:
         places = self._namespaces if variant.each_namespace else [self._options.namespace]
         return combined(await asyncio.gather(*(self._start_one(variant, trial, revision, at) for at in places)))
 
-    async def _start_one(
-        self, variant: Variant, trial: Trial, revision: int | None, namespace: str | None
-    ) -> Rehearsal:
+    async def _start_one(self, variant: Variant, trial: Trial, revision: int, namespace: str | None) -> Rehearsal:
         resource = trial.resource
         if variant.strategy == ZERO:
             expected = 0 if variant.each_namespace else trial.objects
             return await rehearse_zero(variant, self._client, resource, namespace, expected)
-        # Without a known revision, a relist is an informer's first list, which may be of any revision.
-        return await rehearse_once(variant.protocol(revision or 0), self._client, resource, namespace, random, variant)
+        return await rehearse_once(variant.protocol(revision), self._client, resource, namespace, random, variant)
+
+    async def _delivered_revision(self, resource: Resource) -> int:
+        """Return the revision that a watch would have reached by now; 0 if it is unknown, for a list of any revision.
+
+        It is the watch cache's: it can be older than etcd's, which a cache of old versions may not reach for minutes.
+        """
+        reading = await self._client.read_cache(resource, self._options.namespace or ANY_NAMESPACE)
+        return reading.revision if isinstance(reading, Reading) else 0
 
     def _stop(self, trial: Trial, why: ConfigError) -> None:
         """Raise the error, or skip the rest of the trial if it is one of all resources."""

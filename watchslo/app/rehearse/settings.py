@@ -8,7 +8,7 @@ from rich.filesize import decimal
 from watchslo.app.rehearse.outcome import Outcome, seconds, took
 from watchslo.kube.representation import Representation
 from watchslo.monitor.variant import ALL_OBJECTS, Variant
-from watchslo.timeline.format import counted
+from watchslo.timeline.format import counted, duration
 from watchslo.watch.strategy import PAGE_SIZE
 
 CLEARLY = 1.2  # times as long or as large: less than that may be chance
@@ -67,7 +67,16 @@ def _judge_gzip(outcome: Outcome, without: Outcome) -> str:
         return "apiservers compress only answers of more than 128 KiB"
     if seconds(outcome) > seconds(without) * CLEARLY:
         return "it costs time and CPU, and pays only over slow or expensive networks"
+    spent, usual = _cpu(outcome), _cpu(without)
+    if spent is not None and usual is not None and spent > usual * CLEARLY:
+        return f"it is as fast, but the apiserver spends {duration(spent)} of CPU instead of {duration(usual)}"
     return "it is as fast, and saves bytes"
+
+
+def _cpu(outcome: Outcome) -> float | None:
+    """Return the CPU seconds of the apiserver in the typical run, if they are known."""
+    cost = outcome.typical.cost
+    return None if cost is None or cost.unknown else cost.cpu
 
 
 def _judge_split(outcome: Outcome, without: Outcome) -> str:
