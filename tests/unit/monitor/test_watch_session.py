@@ -103,6 +103,7 @@ class Parts:
             headroom=lambda _: None,
             cache_prober=SimpleNamespace(clock_of=lambda _: None),
             peers=PeerComparison(lambda _: None),
+            metrics_reader=SimpleNamespace(reading=lambda _: None),
         )
         return read_watch(self.watch, cast("Any", watches))
 
