@@ -273,13 +273,18 @@ LATENCY = Section(
         Panel(
             "P99 by hop",
             "P99 by part of the path: creation to etcd, etcd to the cache of the apiserver, cache to client. Measured "
-            "only while a watch is late, or with `hops: true`.",
+            "only while a watch is late, or with `hops: true`. With `reference: true`, also how much later whole "
+            "objects arrive.",
             Look.LINES,
             Unit.SECONDS,
             (
                 Target(
                     quantile(0.99, "watchslo_hop_seconds", OF_WATCHES, ("cluster", "apiserver", "hop")),
                     "{{cluster}} {{apiserver}} {{hop}}",
+                ),
+                Target(
+                    quantile(0.99, "watchslo_representation_delay_seconds", OF_WATCHES, WATCH_LABELS.split(", ")),
+                    f"{WATCH_LEGEND} whole objects",
                 ),
             ),
             LATE,

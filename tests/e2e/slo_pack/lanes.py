@@ -198,7 +198,7 @@ LANES = (
         (
             {"resource": LATE_RESOURCE, "namespace": "default"},
             {"resource": "leases.coordination.k8s.io", "list": "stream"},
-            {"resource": "serviceaccounts", "namespace": "default", "creation": True},
+            {"resource": "serviceaccounts", "namespace": "default", "creation": True, "reference": True},
         ),
         (
             Fault(
@@ -216,7 +216,7 @@ LANES = (
             ),
         ),
         real=True,
-        keys={"metrics": "full"},
+        keys={"metrics": "full", "kubernetes": {"apiserverMetrics": True}},
     ),
     Lane(
         "frozen",

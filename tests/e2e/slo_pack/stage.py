@@ -22,6 +22,7 @@ from tests.support.assets import Assets
 from tests.support.control_plane import (
     EVERYTHING_READABLE,
     HOST,
+    MAY_SCRAPE,
     ControlPlane,
     Etcd,
     override,
@@ -160,7 +161,7 @@ class Stage:
         proxy = stack.enter_context(Proxy(folder, "link", url)) if lane.linked else None
         server = proxy.url if proxy else url
         if lane.real:
-            token = plane.service_account(lane.cluster, EVERYTHING_READABLE)
+            token = plane.service_account(lane.cluster, EVERYTHING_READABLE, MAY_SCRAPE)
             kubeconfig = plane.kubeconfig(lane.cluster, {"token": token}, server=server)
         else:
             kubeconfig = folder / "kubeconfig"
