@@ -91,18 +91,17 @@ class RepresentationDelay:
         Events that wait too long are counted.
         """
         (small, read_small, since_small), (full, read_full, since_full) = self.small.columns(), self.full.columns()
-        _, i, j = np.intersect1d(small, full, assume_unique=True, return_indices=True)
-        self.withheld = self._missing_for(np.delete(read_small, i), now)
+        both, i, j = np.intersect1d(small, full, return_indices=True)  # the first one of several with one revision
+        self.withheld = self._missing_for(read_small[~np.isin(small, both)], now)
         is_settled = np.maximum(read_small[i], read_full[j]) < min(now - SETTLED_SECONDS, self._own_delays.known_until)
-        i, j = i[is_settled], j[is_settled]
+        both, i, j = both[is_settled], i[is_settled], j[is_settled]
         result = self._delays(read_small[i], since_small[i], read_full[j], since_full[j])
-        for copies, received, matched in ((self.small, read_small, i), (self.full, read_full, j)):
-            is_left: BoolArray = np.ones(len(received), dtype=bool)
-            is_left[matched] = False
+        for copies, revisions, received in ((self.small, small, read_small), (self.full, full, read_full)):
+            is_left = ~np.isin(revisions, both)
             is_old = is_left & (received < now - LONGEST_SECONDS)
             self.without[NoDelay.ALONE] += int(np.count_nonzero(is_old)) + copies.given_up
             copies.given_up = 0
-            if len(matched) or is_old.any():
+            if len(both) or is_old.any():
                 copies.keep(is_left & ~is_old)
         return result
 

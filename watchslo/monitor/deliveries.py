@@ -64,3 +64,4 @@ class Deliveries:
     def forget(self) -> None:
         """Drop the recent deliveries: the storage was restored, and revisions start again."""
         del self._times[:], self._revisions[:]
+        self._bursts = BurstFinder()

@@ -57,6 +57,15 @@ def test_delay_is_how_much_later_the_whole_object_arrived(delay: RepresentationD
     assert (len(delay.small), len(delay.full)) == (0, 1)
 
 
+def test_several_events_of_one_revision_are_one_delay(delay: RepresentationDelay) -> None:
+    """For example, etcd deletes all keys of one lease at one revision."""
+    delay.small.add([1, 1, 1, 2], NOW, tainted=False)
+    assert delays(delay) == [], "none of them is a copy of another"
+    delay.full.add([1, 1, 1, 2], NOW + 0.5, tainted=False)
+    assert delays(delay) == [(0.5, 0.5), (0.5, 0.5)]
+    assert (len(delay.small), len(delay.full), without(delay)) == (0, 0, {})
+
+
 def test_whole_object_that_arrives_first_has_no_delay(delay: RepresentationDelay) -> None:
     deliver(delay, 1, NOW, NOW - 0.3)
     assert delays(delay) == [(0.0, 0.0)]
