@@ -35,7 +35,14 @@ POD: Mapping[str, str] = {"NODE_NAME": "node-1", "POD_NAME": "watchslo-0"}
 SHRINK = 30  # hours become minutes: recorded series of six hours need twelve minutes, of an hour two
 ANSWERED_SECONDS = 420.0
 LOOK_SECONDS = 5.0
-SAYS_SO = ("No data", "`metrics: full`", "`list: stream`", "`inventory: true`", "`hops: true`")
+SAYS_SO = (
+    "No data",
+    "`metrics: full`",
+    "`list: stream`",
+    "`inventory: true`",
+    "`hops: true`",
+    "`kubernetes.apiserverMetrics`",
+)
 """What a panel says about data that not every instance has, or not always."""
 
 FOREIGN = re.compile(r"\b(apiserver|etcd|watch_cache|process|go)_\w")
