@@ -209,7 +209,8 @@ ALL_WATCHES = Section(
         ),
         Panel(
             "P99.9 of all watches over a day",
-            "P99.9 of the day before each moment, of the cluster and of each apiserver.",
+            "P99.9 of the day before each moment, of the cluster and of each apiserver; absent with fewer than 1,000 "
+            "events.",
             Look.LINES,
             Unit.SECONDS,
             (
