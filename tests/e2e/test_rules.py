@@ -79,7 +79,9 @@ class Case:
 
 
 TOGETHER = frozenset({"WatchClusterBadMinutes"})
-LITTLE = late(0.05)  # more than a hundredth of all events, but the budget burns only five times too fast
+# More than a hundredth of all events, but the budget burns only five times too fast. The last minute is good: promtool
+# evaluates groups in any order, so the alert may not see it yet.
+LITTLE = late(0.05, until=23)
 UNMEASURED = {f"{BUCKET}{{le={le}}}": 0.0 for le in LES} | {COUNT: 0.0, "watchslo_unmeasured_events_total": EVENTS}
 NOT_JUDGED = {"watchslo_slo_windows_total{verdict=good}": 0.0, "watchslo_slo_windows_total{verdict=no_data}": 1.0}
 UNDECIDED = {"watchslo_slo_windows_total{verdict=good}": 0.0, "watchslo_slo_windows_total{verdict=undecided}": 1.0}
@@ -90,8 +92,8 @@ CASES = (
     Case("WatchLatencyBudgetBurn", late(0.5), 8, "50", labels={"long": "1h", "short": "5m"}),
     Case("WatchLatencyBudgetBurn", late(0.1), 80, "10", labels={"long": "6h", "short": "30m"}, others=TOGETHER),
     Case("WatchLatencyBadMinutes", bad(), 20, "1"),
-    Case("WatchClusterBadMinutes", LITTLE, 25, "15", labels={"scope": "apiserver"}),
-    Case("WatchClusterBadMinutes", LITTLE, 25, "15", worst=APISERVER, labels={"scope": "cluster"}, about={}),
+    Case("WatchClusterBadMinutes", LITTLE, 25, "13", labels={"scope": "apiserver"}),
+    Case("WatchClusterBadMinutes", LITTLE, 25, "13", worst=APISERVER, labels={"scope": "cluster"}, about={}),
     Case("WatchStalled", gauge("watchslo_watch_stalled", 1.0), 15, "1"),
     Case("WatchStalled", counted("watchslo_stalls_total", 5, 10, 15), 20, "1"),
     Case("WatchApiserverUnresponsive", gauge("watchslo_apiserver_up", 0.0), 15, "1"),
