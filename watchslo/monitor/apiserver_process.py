@@ -10,7 +10,7 @@ from typing import Self
 from watchslo.kube.client import Client
 from watchslo.model import Resource
 from watchslo.monitor.list_source import ListCounts
-from watchslo.own_metrics.line_filter import LONGEST_LINE_BYTES
+from watchslo.own_metrics.line_filter import LineFilter
 from watchslo.watch.failure import Reason
 
 MEMORY, CPU, STARTED = (
@@ -19,7 +19,7 @@ MEMORY, CPU, STARTED = (
     "process_start_time_seconds",
 )
 FROM_CACHE, FROM_ETCD = "apiserver_cache_list_total", "apiserver_storage_list_total"
-_PREFIXES = tuple(name.encode() for name in (MEMORY, CPU, STARTED, FROM_CACHE, FROM_ETCD))
+_NAMES = frozenset(name.encode() for name in (MEMORY, CPU, STARTED, FROM_CACHE, FROM_ETCD))
 _SAMPLE = re.compile(r"(?P<name>\w+)(?:\{(?P<labels>.*)\})? (?P<value>[^ ]+)(?: \d+)?")
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
@@ -30,21 +30,6 @@ OTHER_PROCESS = "another apiserver behind the same address answered, or it was r
 
 
 _WHY = {Reason.FORBIDDEN: NO_RIGHT, Reason.NOT_FOUND: NO_METRICS}
-
-
-class PrefixedLines:
-    """Keeps the whole lines of a text in pieces that begin with one of the prefixes; `found` has them."""
-
-    def __init__(self, prefixes: tuple[bytes, ...]) -> None:
-        self.found: list[str] = []
-        self._prefixes = prefixes
-        self._rest = b""
-
-    async def take(self, piece: bytes) -> None:
-        """Take in the next piece."""
-        *lines, rest = (self._rest + piece).split(b"\n")
-        self.found += [line.decode(errors="replace") for line in lines if line.startswith(self._prefixes)]
-        self._rest = rest[:LONGEST_LINE_BYTES]  # such a line is none of an apiserver's
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +61,16 @@ class ApiserverCost:
 
 async def read_process(client: Client, resource: Resource) -> ProcessReading | str:
     """Return the figures of the process that answers now, or why they are unknown."""
-    lines = PrefixedLines(_PREFIXES)
-    failure = await client.read_metrics(lines.take)
+    kept = LineFilter(_NAMES)
+
+    async def take(piece: bytes) -> None:
+        kept.feed(piece)
+
+    failure = await client.read_metrics(take)
     if failure is not None:
         return _WHY.get(failure.reason) or failure.message.rstrip(".")
-    return parse_process(lines.found, resource) or NO_FIGURES
+    kept.finish()
+    return parse_process([line.decode(errors="replace") for line in kept.lines], resource) or NO_FIGURES
 
 
 def parse_process(lines: list[str], resource: Resource) -> ProcessReading | None:

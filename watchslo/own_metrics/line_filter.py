@@ -5,7 +5,9 @@ lines of a family together, so a piece that begins and ends within one unwanted 
 lines.
 """
 
-from watchslo.own_metrics.families import FAMILIES, LINES
+from collections.abc import Collection
+
+from watchslo.own_metrics.families import LINES
 
 MOST_KEPT_BYTES = 4 * 2**20
 LONGEST_LINE_BYTES = 16 * 2**10
@@ -13,16 +15,18 @@ _SUFFIXES = (b"_bucket", b"_count", b"_sum")
 
 
 class LineFilter:
-    """Takes in a page piece by piece; `lines` are those that `LINES` names.
+    """Takes in a page piece by piece; `lines` are those of the `wanted` series.
 
     `size` is the number of bytes so far. `is_over` says that more than `MOST_KEPT_BYTES` were wanted; the rest is left
     out.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, wanted: Collection[bytes] = LINES) -> None:
         self.lines: list[bytes] = []
         self.size = 0
         self.is_over = False
+        self._wanted = wanted
+        self._families = frozenset(map(_family, wanted))
         self._kept = 0
         self._rest = b""
 
@@ -34,7 +38,7 @@ class LineFilter:
             self._rest = (self._rest + piece)[:LONGEST_LINE_BYTES]  # such a line is none of an apiserver's
             return
         whole, self._rest = self._rest + whole, rest[:LONGEST_LINE_BYTES]
-        if not _is_unwanted(whole):
+        if not self._is_unwanted(whole):
             self._keep(whole.split(b"\n"))
 
     def finish(self) -> None:
@@ -44,7 +48,7 @@ class LineFilter:
 
     def _keep(self, lines: list[bytes]) -> None:
         for line in lines:
-            if series_name(line) not in LINES:
+            if series_name(line) not in self._wanted:
                 continue
             self._kept += len(line)
             if self._kept > MOST_KEPT_BYTES:
@@ -52,13 +56,12 @@ class LineFilter:
                 return
             self.lines.append(line)
 
-
-def _is_unwanted(whole: bytes) -> bool:
-    """Return whether the first and the last line are of one family that is not wanted."""
-    family = _family(series_name(whole.partition(b"\n")[0]))
-    if family in FAMILIES or family.startswith(b"#"):  # a comment does not show where its family ends
-        return False
-    return family == _family(series_name(whole.rpartition(b"\n")[2]))
+    def _is_unwanted(self, whole: bytes) -> bool:
+        """Return whether the first and the last line are of one family that is not wanted."""
+        family = _family(series_name(whole.partition(b"\n")[0]))
+        if family in self._families or family.startswith(b"#"):  # a comment does not show where its family ends
+            return False
+        return family == _family(series_name(whole.rpartition(b"\n")[2]))
 
 
 def series_name(line: bytes) -> bytes:

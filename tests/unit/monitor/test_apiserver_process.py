@@ -11,7 +11,6 @@ from watchslo.monitor.apiserver_process import (
     NO_FIGURES,
     NO_RIGHT,
     ApiserverCost,
-    PrefixedLines,
     ProcessReading,
     cost_between,
     parse_process,
@@ -95,11 +94,3 @@ async def test_missing_right_or_figures_are_named(cluster: Cluster) -> None:
     why = await read_process(door, PODS)
     assert isinstance(why, str)
     assert not why.endswith(".")
-
-
-async def test_prefixed_lines_are_whole_lines_with_a_prefix() -> None:
-    text = b'# TYPE a gauge\na 1\nab{c="d"} 2\nb 3\na_end 4\n'
-    lines = PrefixedLines((b"a ", b"a_"))
-    for start in range(0, len(text), 7):
-        await lines.take(text[start : start + 7])
-    assert lines.found == ["a 1", "a_end 4"]

@@ -64,3 +64,13 @@ def test_too_many_wanted_lines_are_left_out(monkeypatch: pytest.MonkeyPatch) -> 
     found = kept(ETCD)
     assert found.is_over
     assert sum(map(len, found.lines)) <= 100
+
+
+@pytest.mark.parametrize("size", [7, 100])
+def test_other_series_are_kept_on_request(size: int) -> None:
+    text = b'# TYPE a gauge\na 1\nab{c="d"} 2\nb_count 3\nb_sum 4\na_end 5'
+    found = LineFilter({b"a", b"b_sum", b"a_end"})
+    for start in range(0, len(text), size):
+        found.feed(text[start : start + size])
+    found.finish()
+    assert found.lines == [b"a 1", b"b_sum 4", b"a_end 5"]
