@@ -19,7 +19,8 @@ from tests.support.background import repeated
 from tests.support.daemon import Proxy
 from watchslo.snapshot import Cause
 
-WATCHED_CHUNKS = 5.0  # per second: only the connection of a busy watch has more
+WATCHED_CHUNKS = 5.0  # per second: of all connections in steady use, only those of busy watches have more
+STEADY_SHARE = 0.7  # of the quarters of a second; a large answer has more chunks, but only for a moment
 LOOK_BACK_SECONDS = 3.0
 
 
@@ -113,24 +114,52 @@ def webhook_slow(stage: Stage, random: Random) -> Iterator[InjectedFault]:
 def watch_stalled(stage: Stage, random: Random) -> Iterator[InjectedFault]:
     """Let the connection of one watch die silently. The connection stays dead, but the watch may be reopened."""
     member = random.choice(stage.watched)
-    while not (busy := _busy_connections(member.client)):
-        time.sleep(LOOK_BACK_SECONDS)  # this machine was paused
-    number = random.choice(busy)
-    member.client.control({"name": "hole-to-client", "connections": number}, "/faults")
+    _hold(member.client, _a_watch(member.client, random))
     try:
         yield InjectedFault("connection lost", (Truth(Cause.STALLED_STREAM, member.name),))
     finally:
         member.client.switch_off("hole-to-client")
 
 
+@contextlib.contextmanager
+def watch_parked(stage: Stage, random: Random) -> Iterator[InjectedFault]:
+    """Hold one watch for a time, let it catch up, and hold it again, as a client sees a watch that is parked."""
+    held, free, member = random.uniform(2.0, 4.0), random.uniform(1.5, 3.0), random.choice(stage.watched)
+    number = _a_watch(member.client, random)
+
+    def hold() -> None:
+        _hold(member.client, number)
+        time.sleep(held)
+        member.client.switch_off("hole-to-client")
+
+    with repeated(free, hold):
+        yield InjectedFault(f"{held:.1f} s of {held + free:.1f} s", (Truth(Cause.PARKED_WATCH, member.name),))
+
+
+def _hold(proxy: Proxy, connection: int) -> None:
+    proxy.control({"name": "hole-to-client", "connections": connection}, "/faults")
+
+
+def _a_watch(proxy: Proxy, random: Random) -> int:
+    """Return the connection of a busy watch."""
+    while not (busy := _busy_connections(proxy)):
+        time.sleep(LOOK_BACK_SECONDS)  # this machine was paused
+    return random.choice(busy)
+
+
 def _busy_connections(proxy: Proxy) -> list[int]:
-    """Return the connections with many more chunks than answers to single requests have: watches."""
+    """Return the connections that have had many chunks all the time: watches."""
     control = proxy.announced["control"]
     with urllib.request.urlopen(f"{control}/chunks", timeout=HTTP_SECONDS) as answer:
         log = json.load(answer)
-    recent = (chunk for chunk in log["chunks"] if chunk["forwarded"] > log["now"] - LOOK_BACK_SECONDS)
+    recent = [chunk for chunk in log["chunks"] if chunk["forwarded"] > log["now"] - LOOK_BACK_SECONDS]
     busy = Counter(chunk["connection"] for chunk in recent)
-    return [number for number, chunks in busy.items() if chunks > WATCHED_CHUNKS * LOOK_BACK_SECONDS]
+    steady = Counter(number for number, _ in {(chunk["connection"], int(4 * chunk["forwarded"])) for chunk in recent})
+    return [
+        number
+        for number, chunks in busy.items()
+        if chunks > WATCHED_CHUNKS * LOOK_BACK_SECONDS and steady[number] > STEADY_SHARE * 4 * LOOK_BACK_SECONDS
+    ]
 
 
 @contextlib.contextmanager
@@ -160,6 +189,7 @@ FAULTS = (
     Fault("headroom too short", headroom_short),
     Fault("webhook slow", webhook_slow),
     Fault("watch stalled", watch_stalled),
+    Fault("watch parked", watch_parked),
     Fault("cache frozen", cache_frozen),
     Fault("no fault", no_fault),
 )
