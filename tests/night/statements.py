@@ -24,7 +24,7 @@ _WORDS = (
     (r": no events delivered", "stalled"),
     (r": late\b", "late"),
     (r"cannot be kept open", "down"),
-    (r"^No watch is late|(?:is|are) within |are idle \(proven|connected, .* in the last ", GOOD),
+    (r"^No watch is late|(?:is|are) within |(?:is|are) idle \(proven|connected, .* in the last ", GOOD),
 )
 """The verdict behind each headline, for `top --once`, which prints only the text; the first that fits applies."""
 

@@ -265,7 +265,8 @@ def _well(lines: Sequence[WatchCondition]) -> tuple[str, str]:
 def _idle(idle: int, count: int) -> str:
     """Return a sentence for watches that are idle, except those that reopen."""
     if idle == count:
-        return f"All {counted(count, 'watch')} are idle (proven by audits)."
+        subject = "The watch is" if count == 1 else f"All {counted(count, 'watch')} are"
+        return f"{subject} idle (proven by audits)."
     rest = count - idle
     reopening = f"{rest:,} {'reopens' if rest == 1 else 'reopen'}"
     return f"{idle:,} of {counted(count, 'watch')} are idle (proven by audits), and {reopening}."

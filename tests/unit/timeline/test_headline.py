@@ -63,6 +63,7 @@ def silent(ago: float | None, failure: str | None) -> tuple[DomainReading, ...]:
          "w1: P99 bounds 200 ms to 1.4 s, threshold 1 s"),
         ([LATE, UNDECIDED], Level.BAD, "w1: late since 22:13 UTC",
          "P99 2.3 s (bounds 1.5 s to 3 s), threshold 1 s, 100 events"),
+        ([IDLE], Level.GOOD, "The watch is idle (proven by audits).", ""),
         ([IDLE, IDLE], Level.GOOD, "All 2 watches are idle (proven by audits).", ""),
         ([IDLE, FEW], Level.UNKNOWN, "Cannot tell: no watch has had enough events lately.", ""),
         ([], Level.UNKNOWN, "Cannot tell: no watch has had enough events lately.", ""),
