@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.assets import Assets
 from tests.support.canary import CANARY, found
-from tests.support.control_plane import EVERYTHING_READABLE, ControlPlane, Etcd
+from tests.support.control_plane import EVERYTHING_READABLE, MAY_SCRAPE, ControlPlane, Etcd
 from tests.support.daemon import WATCHSLO, Daemon, Scrape, config_file
 from tests.support.process import Process, eventually, patient
 from tests.support.writer import StatusError, Writer, crd
@@ -31,14 +31,14 @@ THINGS = "things.privacy.watchslo.invalid"
 GROUP = "privacy.watchslo.invalid"
 BROKEN = f"/registry/configmaps/{CANARY}/{CANARY}-broken"
 WATCHES: dict[str, dict[str, Any]] = {
-    "pods": {"list": "paged", "pageSize": 1, "inventory": True, "creation": True, "hops": True},
-    "configmaps": {"list": "paged", "inventory": True},
+    "pods": {"list": "paged", "pageSize": 1, "inventory": True, "creation": True, "hops": True, "reference": True},
+    "configmaps": {"list": "paged", "inventory": True, "representation": "protobuf"},
     "secrets": {"list": "paged", "inventory": True, "hops": True},
     "events": {"list": "parallel"},
     "leases.coordination.k8s.io": {"list": "cache", "inventory": True},
     "namespaces": {"representation": "metadata"},
     "serviceaccounts": {},
-    THINGS: {"list": "stream", "inventory": True},
+    THINGS: {"list": "stream", "inventory": True, "representation": "plain"},
 }
 COLLECTIONS = {
     "pods": f"/api/v1/namespaces/{CANARY}/pods",
@@ -187,8 +187,8 @@ def inline(plane: ControlPlane) -> tuple[Path, list[str]]:
 
 def test_output_reveals_no_content_of_the_cluster(plane: ControlPlane, etcd: Etcd, tmp_path: Path) -> None:
     watches = [{"resource": resource, **options} for resource, options in WATCHES.items()]
-    config = config_file(tmp_path, watch=watches, metrics="full")
-    token = plane.service_account("privacy", EVERYTHING_READABLE)
+    config = config_file(tmp_path, watch=watches, metrics="full", kubernetes={"apiserverMetrics": True})
+    token = plane.service_account("privacy", EVERYTHING_READABLE, MAY_SCRAPE)
     kubeconfig = plane.kubeconfig("privacy", {"token": token})
     key_file, key = inline(plane)
     story = Story(plane, etcd)
@@ -210,6 +210,14 @@ def test_output_reveals_no_content_of_the_cluster(plane: ControlPlane, etcd: Etc
             lambda scrape: all(counted(scrape, "watchslo_watch_events_total", watch=watch) for watch in COLLECTIONS),
             WAIT_SECONDS,
             "something of each",
+        )
+        daemon.until(
+            lambda scrape: (
+                counted(scrape, "watchslo_apiserver_own_p99_seconds")
+                and counted(scrape, "watchslo_representation_delay_seconds_count")
+            ),
+            WAIT_SECONDS,
+            "the apiserver's own figures, and the delay of whole objects",
         )
         everything |= said_by(daemon)
     everything["log to its end"] = daemon.said
