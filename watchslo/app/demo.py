@@ -180,7 +180,7 @@ async def _end_after(seconds: float, stop: asyncio.Event) -> None:
 @contextlib.asynccontextmanager
 async def _simulated_cluster(*, on_link: bool) -> AsyncIterator[DemoCluster]:
     """Run a simulated cluster while the context lasts, behind a proxy if `on_link`."""
-    setting = json.dumps({"cluster": {"identity": True}, "workload": WORKLOAD, "latency": LATENCY})
+    setting = json.dumps({"workload": WORKLOAD, "latency": LATENCY})
     async with contextlib.AsyncExitStack() as stack:
         cluster = await stack.enter_async_context(_process("watchslo.sim", "--config", setting))
         if not on_link:

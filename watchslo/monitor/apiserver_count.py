@@ -39,14 +39,17 @@ class ApiserverCount:
             await self._count(announced)
 
     async def _count(self, announced: tuple[str, ...]) -> None:
-        """Count the leases that apiservers keep, or else their addresses; then note the peers of each address."""
+        """Count the leases that apiservers keep, or else their addresses; then note the peers of each address.
+
+        Without leases, a single address may be that of a load balancer: then the number is unknown.
+        """
         leases = await with_time_limit(count_apiservers(self._apiservers.front.client))
         if isinstance(leases, Failure):
             self._failures.record("apiservers_uncounted", leases)
             leases = None
         else:
             self._failures.resolve()
-        servers = max(leases or 0, len(announced)) or None  # if none announces itself, the number is unknown
+        servers = max(leases or 0, len(announced)) if leases or len(announced) > 1 else None
         self._apiservers.set_servers(servers)
         each = {name: apiserver for name, apiserver in self._apiservers.members.items() if name != SERVICE}
         more = servers is not None and bool(each) and servers > len(each) and not self._is_of(announced)

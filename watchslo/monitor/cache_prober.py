@@ -170,9 +170,9 @@ class CacheProber:
         self._throttles = {name: throttle for name, throttle in self._throttles.items() if name in apiservers}
 
     def _is_readable(self, watch: MonitoredWatch) -> bool:
-        """Return True if the watch is open and has exactly one cache, which may be read."""
+        """Return True if the watch is open and is known to have exactly one cache, which may be read."""
         identity = watch.identity
-        is_one = (identity.apiserver.peers or 1) == 1 and not identity.apiserver.mixed
+        is_one = identity.apiserver.peers == 1 and not identity.apiserver.mixed
         return identity.cached and is_one and watch.session.up and identity.source not in self._refused
 
     def _want(self, watch: MonitoredWatch, known: Want, now: float) -> Want:

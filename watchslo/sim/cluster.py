@@ -66,7 +66,7 @@ class ClusterSettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """The WatchList feature gate; None for the default of the version."""
     token: str = ""
     """The bearer token that requests must carry; empty for no authentication."""
-    identity: bool = False
+    identity: bool = True
     """Whether the apiserver keeps an identity lease, which it renews every ten seconds."""
     clock_offset: float = 0.0
     """How far the apiserver's wall clock is ahead of the host's."""

@@ -346,6 +346,15 @@ class TestNotToBeHad:
             assert apiserver(run, "service").peers is None
             assert apiserver(run, "service").offset is not None
 
+    async def test_single_address_may_hide_others_if_leases_cannot_be_read(self, cluster: Cluster) -> None:
+        cluster.announce(HOSTS[0])
+        cluster.fail(Reason.FORBIDDEN, "discovery", LEASES)
+        async with running(each(watch=[{"resource": "pods", "hops": True}]), start=120) as run:
+            cluster.asked.clear()
+            await asyncio.sleep(30)
+            assert apiserver(run, ONE).peers is None
+            assert not cluster.count("probe_cache")
+
     async def test_forbidden_leases_are_reported_once(self, cluster: Cluster, log: Log, refresh: float) -> None:
         cluster.fail(Reason.FORBIDDEN, "discovery", LEASES)
         async with running(each("pods")) as run:

@@ -129,7 +129,7 @@ class Apiserver:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.peers: int | None = None
+        self.peers: int | None = 1
         self.mixed = False
         self.seconds = 0.001
         self.failures: dict[str, Failure] = {}
@@ -413,8 +413,8 @@ async def test_unreadable_cache_gives_its_turn_to_others(a: Apiserver, reason: R
         assert a.count(PODS) > 2
 
 
-@pytest.mark.parametrize("peers", [2, 3])
-async def test_load_balancer_is_not_probed(a: Apiserver, peers: int) -> None:
+@pytest.mark.parametrize("peers", [None, 2, 3])
+async def test_possible_load_balancer_is_not_probed(a: Apiserver, peers: int | None) -> None:
     a.peers = peers
     async with probing(FakeWatch(a, late=1.0, asks=True)) as world:
         await asyncio.sleep(60)

@@ -13,7 +13,7 @@ APISERVER_LEASES = f"{LEASES}?labelSelector=apiserver.kubernetes.io/identity%3Dk
 async def test_identity_lease_is_renewed(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
     assert RENEW_INTERVAL_SECONDS == 10.0
     monkeypatch.setattr(identity, "RENEW_INTERVAL_SECONDS", 0.0)
-    api = await simulate(identity=True)
+    api = await simulate()
     (first,) = (await api.get(APISERVER_LEASES)).json["items"]
     (later,) = (await api.get(APISERVER_LEASES)).json["items"]
     assert first["metadata"]["uid"] == later["metadata"]["uid"]
@@ -24,13 +24,13 @@ async def test_identity_lease_is_created_again_after_deletion(
     simulate: Simulate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(identity, "RENEW_INTERVAL_SECONDS", 0.0)
-    api = await simulate(identity=True)
+    api = await simulate()
     assert (await api.write("DELETE", f"{LEASES}/{identity.NAME}")).code == 200
     assert len((await api.get(APISERVER_LEASES)).json["items"]) == 1
 
 
-async def test_identity_lease_is_absent_by_default(simulate: Simulate) -> None:
-    api = await simulate()
+async def test_cluster_may_have_no_identity_lease(simulate: Simulate) -> None:
+    api = await simulate(identity=False)
     assert (await api.get(APISERVER_LEASES)).json["items"] == []
 
 

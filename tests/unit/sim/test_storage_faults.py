@@ -93,7 +93,7 @@ async def test_restored_storage_reuses_revisions_already_seen(
 
 
 async def test_restore_stops_at_the_initial_revision(simulate: Simulate) -> None:
-    api = await simulate(initialization=0.01)
+    api = await simulate(initialization=0.01, identity=False)
     initial = await api.newest("/api/v1/namespaces")
     await api.configmap("a")
     await switch(api, "restored")

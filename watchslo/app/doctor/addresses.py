@@ -112,11 +112,19 @@ def peer_findings(
         yield unchecked(subject, f"The addresses of the apiservers cannot be read. {announced.message}")
         return
     addresses = len(announced)
+    leases_known = isinstance(leases, int) and leases > 0
     servers = max(addresses, leases if isinstance(leases, int) else 0)
     if isinstance(leases, Failure):
         yield unchecked(subject, f"The leases of the apiservers cannot be counted. {leases.message}")
     if not servers:
         yield unchecked(subject, "The service `kubernetes` announces no address, so their number is unknown.")
+    elif not leases_known and servers == 1:
+        yield warning(
+            subject,
+            "One address is announced, and no lease tells whether it leads to several apiservers, so hops and creation "
+            "latencies are not measured.",
+            "Grant the right to list the leases in `kube-system`, which `watchslo rbac` names.",
+        )
     elif servers > addresses:
         yield warning(
             subject,

@@ -73,7 +73,8 @@ class TestPeerFindings:
         ("wanted", "announced", "leases", "level", "text"),
         [
             ("service", one, 1, GOOD, "1 apiserver can be distinguished."),
-            ("service", one, None, GOOD, "1 apiserver can be distinguished."),
+            ("service", one, None, WARNING, "no lease tells whether it leads to several apiservers"),
+            ("each", one, 0, WARNING, "hops and creation latencies are not measured"),
             ("each", three, 3, GOOD, "3 apiservers can be distinguished."),
             (three, three, 2, GOOD, "3 apiservers can be distinguished."),
             ("service", three, 3, WARNING, "One address leads to any of 3 apiservers"),
@@ -104,6 +105,9 @@ class TestPeerFindings:
     def test_unread_leases_are_not_checked_but_addresses_are(self) -> None:
         found = [*peer_findings("each", self.three, because(Reason.FORBIDDEN))]
         assert [finding.level for finding in found] == [UNCHECKED, GOOD]
+        found = [*peer_findings("each", self.one, because(Reason.FORBIDDEN))]
+        assert [finding.level for finding in found] == [UNCHECKED, WARNING]
+        assert "leases" in found[1].remedy
 
 
 def test_unproven_storage_is_one_warning() -> None:
