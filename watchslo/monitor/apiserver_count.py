@@ -10,13 +10,14 @@ from watchslo.model import SERVICE
 from watchslo.monitor.apiserver_set import ApiserverSet
 from watchslo.monitor.failure_log import FailureLog
 from watchslo.monitor.time_limit import with_time_limit
-from watchslo.watch.failure import Failure
+from watchslo.watch.failure import Action, Failure
 
 
 class ApiserverCount:
     """Counts apiservers every `refresh` seconds, because their number seldom changes.
 
-    It owns when to count next, and whether addresses hide apiservers. The result goes to the `ApiserverSet`.
+    It owns when to count next, the last number of leases, which stays if they cannot be read for a moment, and whether
+    addresses hide apiservers. The result goes to the `ApiserverSet`.
     """
 
     def __init__(self, config: KubernetesConfig, apiservers: ApiserverSet, refresh: float) -> None:
@@ -25,6 +26,7 @@ class ApiserverCount:
         self._refresh = refresh
         self._due = 0.0
         self._hidden = False
+        self._leases: int | None = None
         self._log = structlog.get_logger()
         self._failures = FailureLog(self._log)
 
@@ -46,9 +48,10 @@ class ApiserverCount:
         leases = await with_time_limit(count_apiservers(self._apiservers.front.client))
         if isinstance(leases, Failure):
             self._failures.record("apiservers_uncounted", leases)
-            leases = None
+            leases = None if leases.action is Action.WAIT else self._leases
         else:
             self._failures.resolve()
+        self._leases = leases
         servers = max(leases or 0, len(announced)) if leases or len(announced) > 1 else None
         self._apiservers.set_servers(servers)
         each = {name: apiserver for name, apiserver in self._apiservers.members.items() if name != SERVICE}

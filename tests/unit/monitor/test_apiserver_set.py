@@ -355,6 +355,20 @@ class TestNotToBeHad:
             assert apiserver(run, ONE).peers is None
             assert not cluster.count("probe_cache")
 
+    async def test_number_stays_known_while_leases_cannot_be_read_for_a_moment(
+        self, cluster: Cluster, log: Log, refresh: float
+    ) -> None:
+        cluster.announce(HOSTS[0])
+        async with running(each("pods")) as run:
+            assert apiserver(run, ONE).peers == 1
+            cluster.fail(Reason.UNREACHABLE, "discovery", LEASES)
+            await asyncio.sleep(2 * refresh)
+            assert log.of("apiservers_uncounted")
+            assert apiserver(run, ONE).peers == 1
+            cluster.fail(Reason.FORBIDDEN, "discovery", LEASES)
+            await asyncio.sleep(2 * refresh)
+            assert apiserver(run, ONE).peers is None
+
     async def test_forbidden_leases_are_reported_once(self, cluster: Cluster, log: Log, refresh: float) -> None:
         cluster.fail(Reason.FORBIDDEN, "discovery", LEASES)
         async with running(each("pods")) as run:
