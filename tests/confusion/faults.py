@@ -19,8 +19,7 @@ from tests.support.background import repeated
 from tests.support.daemon import Proxy
 from watchslo.snapshot import Cause
 
-WATCHED_CHUNKS = 5.0  # per second: of all connections in steady use, only those of busy watches have more
-STEADY_SHARE = 0.7  # of the quarters of a second; a large answer has more chunks, but only for a moment
+WATCHED_CHUNKS = 5.0  # per second, of a busy watch at least
 LOOK_BACK_SECONDS = 3.0
 
 
@@ -87,7 +86,7 @@ def throttled(stage: Stage, random: Random) -> Iterator[InjectedFault]:
 
 @contextlib.contextmanager
 def relist_storm(stage: Stage, random: Random) -> Iterator[InjectedFault]:
-    clients, pause, member = random.randint(80, 120), random.uniform(0.1, 0.5), random.choice(stage.watched)
+    clients, pause, member = random.randint(120, 180), random.uniform(0.1, 0.3), random.choice(stage.watched)
     with stage.storm(member, clients, pause):
         yield InjectedFault(f"{clients} clients, {pause:.2f} s apart", (Truth(Cause.RELIST_STORM),))
 
@@ -142,24 +141,20 @@ def _hold(proxy: Proxy, connection: int) -> None:
 
 def _a_watch(proxy: Proxy, random: Random) -> int:
     """Return the connection of a busy watch."""
-    while not (busy := _busy_connections(proxy)):
+    while not (busy := _busy_watches(proxy)):
         time.sleep(LOOK_BACK_SECONDS)  # this machine was paused
     return random.choice(busy)
 
 
-def _busy_connections(proxy: Proxy) -> list[int]:
-    """Return the connections that have had many chunks all the time: watches."""
+def _busy_watches(proxy: Proxy) -> list[int]:
+    """Return the connections that had many chunks while their client asked for nothing: watches."""
     control = proxy.announced["control"]
     with urllib.request.urlopen(f"{control}/chunks", timeout=HTTP_SECONDS) as answer:
         log = json.load(answer)
-    recent = [chunk for chunk in log["chunks"] if chunk["forwarded"] > log["now"] - LOOK_BACK_SECONDS]
-    busy = Counter(chunk["connection"] for chunk in recent)
-    steady = Counter(number for number, _ in {(chunk["connection"], int(4 * chunk["forwarded"])) for chunk in recent})
-    return [
-        number
-        for number, chunks in busy.items()
-        if chunks > WATCHED_CHUNKS * LOOK_BACK_SECONDS and steady[number] > STEADY_SHARE * 4 * LOOK_BACK_SECONDS
-    ]
+    since = log["now"] - LOOK_BACK_SECONDS
+    chunks = Counter(chunk["connection"] for chunk in log["chunks"] if chunk["forwarded"] > since)
+    open_and_silent = [int(number) for number, asked in log["asked"].items() if asked < since]
+    return [number for number in open_and_silent if chunks[number] > WATCHED_CHUNKS * LOOK_BACK_SECONDS]
 
 
 @contextlib.contextmanager

@@ -13,7 +13,8 @@ An HTTP API, at the `control` address that the process prints, controls the runn
                          {"name": "thin-link", "on": false}             see `watchslo.sim.link_faults`
     GET  /proxy          number of connections, and the faults of new connections
     GET  /proxy/faults   all link faults
-    GET  /proxy/chunks   ?since=SECONDS   chunks that have been forwarded to clients
+    GET  /proxy/chunks   ?since=SECONDS   chunks that have been forwarded to clients; when each open connection got
+                                          the last bytes of its client
     GET  /proxy/edits    ?since=SECONDS   events that faults have edited, and how many were seen and edited in all
 """
 
@@ -84,7 +85,9 @@ def control(proxy: TcpProxy) -> web.Application:
 
     async def chunks(request: web.Request) -> web.Response:
         since = float(request.query.get("since", 0.0))
-        return _json({"now": time.monotonic(), "chunks": [chunk for chunk in proxy.chunks if chunk.forwarded > since]})
+        asked = {str(number): connection.to_server.read_at for number, connection in proxy.connections.items()}
+        forwarded = [chunk for chunk in proxy.chunks if chunk.forwarded > since]
+        return _json({"now": time.monotonic(), "chunks": forwarded, "asked": asked})
 
     async def edits(request: web.Request) -> web.Response:
         since = float(request.query.get("since", 0.0))

@@ -412,4 +412,6 @@ async def test_proxy_control_api_sets_law_and_faults() -> None:
             refused = await http.post("/proxy/faults", json=wrong)
             assert refused.status == 400
             assert (await refused.json())["error"]
-        assert (await (await http.get("/proxy/chunks")).json())["chunks"]
+        answer = await (await http.get("/proxy/chunks")).json()
+        (chunk,) = answer["chunks"]
+        assert answer["asked"][str(chunk["connection"])] <= chunk["received"] <= chunk["forwarded"] <= answer["now"]
