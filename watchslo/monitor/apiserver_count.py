@@ -17,16 +17,18 @@ class ApiserverCount:
     """Counts apiservers every `refresh` seconds, because their number seldom changes.
 
     It owns when to count next, the last number of leases, which stays if they cannot be read for a moment, and whether
-    addresses hide apiservers. The result goes to the `ApiserverSet`.
+    addresses hide apiservers. The result goes to the `ApiserverSet`. `is_expected` says that no lease was alive: an
+    apiserver that has just started may have one soon.
     """
 
     def __init__(self, config: KubernetesConfig, apiservers: ApiserverSet, refresh: float) -> None:
         self._config = config
         self._apiservers = apiservers
+        self.is_expected = False
         self._refresh = refresh
         self._due = 0.0
         self._hidden = False
-        self._leases: int | None = None
+        self._leases = 0
         self._log = structlog.get_logger()
         self._failures = FailureLog(self._log)
 
@@ -45,14 +47,19 @@ class ApiserverCount:
 
         Without leases, a single address may be that of a load balancer: then the number is unknown.
         """
-        leases = await with_time_limit(count_apiservers(self._apiservers.front.client))
-        if isinstance(leases, Failure):
-            self._failures.record("apiservers_uncounted", leases)
-            leases = None if leases.action is Action.WAIT else self._leases
-        else:
+        found = await with_time_limit(count_apiservers(self._apiservers.front.client))
+        if not isinstance(found, Failure):
             self._failures.resolve()
-        self._leases = leases
-        servers = max(leases or 0, len(announced)) if leases or len(announced) > 1 else None
+            self._leases = found or 0
+        else:
+            self._failures.record("apiservers_uncounted", found)
+            if found.action is Action.WAIT:
+                self._leases = 0
+        is_known = self._leases > 0 or len(announced) > 1
+        servers = max(self._leases, len(announced)) if is_known else None
+        self.is_expected = not is_known and not isinstance(found, Failure)
+        if self.is_expected:
+            self._due = min(self._due, time.monotonic() + LEASE_SECONDS)
         self._apiservers.set_servers(servers)
         each = {name: apiserver for name, apiserver in self._apiservers.members.items() if name != SERVICE}
         more = servers is not None and bool(each) and servers > len(each) and not self._is_of(announced)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import structlog
 
 from watchslo.config.model import KubernetesConfig
-from watchslo.kube.apiservers import await_change, read_addresses
+from watchslo.kube.apiservers import LEASE_SECONDS, await_change, read_addresses
 from watchslo.model import SERVICE
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.apiserver_count import ApiserverCount
@@ -70,7 +70,9 @@ class ApiserverFollower:
     @property
     def _spacing(self) -> float:
         """Seconds until the addresses are read again."""
-        return min(self._refresh, RETRY_WITNESSES_SECONDS) if self._apiservers.witnesses.incomplete else self._refresh
+        retries = [RETRY_WITNESSES_SECONDS] if self._apiservers.witnesses.incomplete else []
+        retries += [LEASE_SECONDS] if self._count.is_expected else []
+        return min([self._refresh, *retries])
 
     async def _follow(self, found: tuple[str, ...] | Failure) -> None:
         """Watch at every announced address, once one of them can be reached from here."""

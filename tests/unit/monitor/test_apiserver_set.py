@@ -9,7 +9,8 @@ import pytest
 from tests.unit.monitor.cluster import EVENTS, NODES, PODS, Cluster, Log, because_of
 from tests.unit.monitor.inside import Running, config, keep_writing, running
 from watchslo.config.model import Config
-from watchslo.kube.apiservers import LEASES, SLICES
+from watchslo.kube.apiservers import LEASE_SECONDS, LEASES, SLICES
+from watchslo.model import SERVICE
 from watchslo.monitor.apiserver_follower import FOLLOW_SECONDS
 from watchslo.snapshot import ApiserverReading, StreamReading
 from watchslo.watch.failure import Phase, Reason
@@ -354,6 +355,18 @@ class TestNotToBeHad:
             await asyncio.sleep(30)
             assert apiserver(run, ONE).peers is None
             assert not cluster.count("probe_cache")
+
+    @pytest.mark.parametrize(("apiservers", "name"), [("each", ONE), ("service", SERVICE)])
+    async def test_lease_of_an_apiserver_that_has_just_started_is_found_soon(
+        self, cluster: Cluster, apiservers: str, name: str
+    ) -> None:
+        cluster.announce(HOSTS[0])
+        cluster.leases = 0
+        async with running(config("pods", kubernetes={"apiservers": apiservers})) as run:
+            assert apiserver(run, name).peers is None
+            cluster.leases = 1
+            await asyncio.sleep(2 * LEASE_SECONDS)
+            assert apiserver(run, name).peers == 1
 
     async def test_number_stays_known_while_leases_cannot_be_read_for_a_moment(
         self, cluster: Cluster, log: Log, refresh: float
