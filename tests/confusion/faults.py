@@ -21,6 +21,7 @@ from watchslo.snapshot import Cause
 
 WATCHED_CHUNKS = 5.0  # per second, of a busy watch at least
 LOOK_BACK_SECONDS = 3.0
+SILENT_SECONDS = 15.0  # of the client of a watch; an audit, which is a short watch, ends earlier
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +152,10 @@ def _busy_watches(proxy: Proxy) -> list[int]:
     control = proxy.announced["control"]
     with urllib.request.urlopen(f"{control}/chunks", timeout=HTTP_SECONDS) as answer:
         log = json.load(answer)
-    since = log["now"] - LOOK_BACK_SECONDS
-    chunks = Counter(chunk["connection"] for chunk in log["chunks"] if chunk["forwarded"] > since)
-    open_and_silent = [int(number) for number, asked in log["asked"].items() if asked < since]
-    return [number for number in open_and_silent if chunks[number] > WATCHED_CHUNKS * LOOK_BACK_SECONDS]
+    recent = [chunk for chunk in log["chunks"] if chunk["forwarded"] > log["now"] - LOOK_BACK_SECONDS]
+    chunks = Counter(chunk["connection"] for chunk in recent)
+    silent = [int(number) for number, asked in log["asked"].items() if asked < log["now"] - SILENT_SECONDS]
+    return [number for number in silent if chunks[number] > WATCHED_CHUNKS * LOOK_BACK_SECONDS]
 
 
 @contextlib.contextmanager
