@@ -113,6 +113,14 @@ async def count_apiservers(client: Client) -> int | Failure | None:
     return alive([lease.spec.renew_time for lease in leases.items if lease.spec.renew_time])
 
 
+def number_of_apiservers(announced: int, leases: int) -> int | None:
+    """Return how many apiservers there are, by their announced addresses and live leases; None if that is not known.
+
+    Without a lease, a single address may be that of a load balancer.
+    """
+    return max(announced, leases) if leases or announced > 1 else None
+
+
 def addresses(slices: Iterable[_Slice]) -> tuple[str, ...]:
     """Return the sorted URLs of the ready endpoints in these EndpointSlices; each slice has its own ports."""
     found: dict[str, set[str]] = {family: set() for family in _FAMILIES}

@@ -5,7 +5,7 @@ import time
 import structlog
 
 from watchslo.config.model import KubernetesConfig
-from watchslo.kube.apiservers import LEASE_SECONDS, count_apiservers
+from watchslo.kube.apiservers import LEASE_SECONDS, count_apiservers, number_of_apiservers
 from watchslo.model import SERVICE
 from watchslo.monitor.apiserver_set import ApiserverSet
 from watchslo.monitor.failure_log import FailureLog
@@ -43,10 +43,7 @@ class ApiserverCount:
             await self._count(announced)
 
     async def _count(self, announced: tuple[str, ...]) -> None:
-        """Count the leases that apiservers keep, or else their addresses; then note the peers of each address.
-
-        Without leases, a single address may be that of a load balancer: then the number is unknown.
-        """
+        """Count the leases that apiservers keep, or else their addresses; then note the peers of each address."""
         found = await with_time_limit(count_apiservers(self._apiservers.front.client))
         if not isinstance(found, Failure):
             self._failures.resolve()
@@ -55,9 +52,8 @@ class ApiserverCount:
             self._failures.record("apiservers_uncounted", found)
             if found.action is Action.WAIT:
                 self._leases = 0
-        is_known = self._leases > 0 or len(announced) > 1
-        servers = max(self._leases, len(announced)) if is_known else None
-        self.is_expected = not is_known and not isinstance(found, Failure)
+        servers = number_of_apiservers(len(announced), self._leases)
+        self.is_expected = servers is None and not isinstance(found, Failure)
         if self.is_expected:
             self._due = min(self._due, time.monotonic() + LEASE_SECONDS)
         self._apiservers.set_servers(servers)

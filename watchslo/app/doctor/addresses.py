@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from watchslo.app.doctor.findings import DeploymentFinding, good, problem, unchecked, warning
 from watchslo.clock.storage_kind import StorageSetting, storage_of, unproven_storage
+from watchslo.kube.apiservers import number_of_apiservers
 from watchslo.snapshot import ApiserverRole, StorageKind
 from watchslo.timeline.format import counted, some_of
 from watchslo.watch.failure import Failure, Reason
@@ -112,13 +113,12 @@ def peer_findings(
         yield unchecked(subject, f"The addresses of the apiservers cannot be read. {announced.message}")
         return
     addresses = len(announced)
-    leases_known = isinstance(leases, int) and leases > 0
-    servers = max(addresses, leases if isinstance(leases, int) else 0)
+    servers = number_of_apiservers(addresses, leases if isinstance(leases, int) else 0)
     if isinstance(leases, Failure):
         yield unchecked(subject, f"The leases of the apiservers cannot be counted. {leases.message}")
-    if not servers:
+    if servers is None and not addresses:
         yield unchecked(subject, "The service `kubernetes` announces no address, so their number is unknown.")
-    elif not leases_known and servers == 1:
+    elif servers is None:
         yield warning(
             subject,
             "One address is announced, and no lease tells whether it leads to several apiservers, so hops and creation "
