@@ -114,11 +114,8 @@ def webhook_slow(stage: Stage, random: Random) -> Iterator[InjectedFault]:
 def watch_stalled(stage: Stage, random: Random) -> Iterator[InjectedFault]:
     """Let the connection of one watch die silently. The connection stays dead, but the watch may be reopened."""
     member = random.choice(stage.watched)
-    _hold(member.client, _a_watch(member.client, random))
-    try:
+    with member.client.fault("hole-to-client", connections=_a_watch(member.client, random)):
         yield InjectedFault("connection lost", (Truth(Cause.STALLED_STREAM, member.name),))
-    finally:
-        member.client.switch_off("hole-to-client")
 
 
 @contextlib.contextmanager
@@ -131,16 +128,11 @@ def watch_parked(stage: Stage, random: Random) -> Iterator[InjectedFault]:
     number = _a_watch(member.client, random)
 
     def hold() -> None:
-        _hold(member.client, number)
-        time.sleep(held)
-        member.client.switch_off("hole-to-client")
+        with member.client.fault("hole-to-client", connections=number):
+            time.sleep(held)
 
     with repeated(free, hold):
         yield InjectedFault(f"{held:.1f} s of {held + free:.1f} s", (Truth(Cause.PARKED_WATCH, member.name),))
-
-
-def _hold(proxy: Proxy, connection: int) -> None:
-    proxy.control({"name": "hole-to-client", "connections": connection}, "/faults")
 
 
 def _a_watch(proxy: Proxy, random: Random) -> int:

@@ -303,15 +303,20 @@ class Proxy(_Announced):
     def url(self) -> str:
         return f"{self._scheme}://{self.announced['listen']}"
 
-    def switch_on(self, fault: str, value: float | str | None = None, connections: str | None = None) -> None:
-        """Switch on a fault of `watchslo.sim.link_faults` for connections that are `open`, `new` or `all`."""
+    def switch_on(self, fault: str, value: float | str | None = None, connections: str | int | None = None) -> None:
+        """Switch on a fault of `watchslo.sim.link_faults` for connections that are `open`, `new` or `all`, or for one.
+
+        The number of one is that of its chunks.
+        """
         self.control({"name": fault, "value": value, "connections": connections}, "/faults")
 
     def switch_off(self, fault: str) -> None:
         self.control({"name": fault, "on": False}, "/faults")
 
     @contextlib.contextmanager
-    def fault(self, name: str, value: float | str | None = None, connections: str | None = None) -> Iterator[None]:
+    def fault(
+        self, name: str, value: float | str | None = None, connections: str | int | None = None
+    ) -> Iterator[None]:
         """Keep a fault switched on while the context is open."""
         self.switch_on(name, value, connections)
         try:
