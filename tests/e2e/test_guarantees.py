@@ -106,6 +106,12 @@ def test_fault_of_an_apiserver_is_counted_as_the_guarantee_that_it_breaks(fault:
         assert {logged["oldest"], logged["newest"]} <= {*edits}
 
 
+def busiest_connection(proxy: Proxy) -> int:
+    """Return the number of the connection that had the most chunks: that of the only watch."""
+    chunks = read(f"{proxy.announced['control']}/chunks")["chunks"]
+    return Counter[int](chunk["connection"] for chunk in chunks).most_common(1)[0][0]
+
+
 @contextmanager
 def between(folder: Path, assets: Assets) -> Iterator[tuple[list[Proxy], Daemon]]:
     """Three real apiservers, each behind a proxy, and a daemon that watches each."""
@@ -134,6 +140,7 @@ def test_faults_between_an_apiserver_and_its_clients_are_counted_at_that_apiserv
     with between(tmp_path, assets) as ((broken, *_), daemon):
         name = broken.announced["listen"]
         due: Counter[str] = Counter()
+        watched = busiest_connection(broken)  # what a fault takes from the short watch of an audit breaks no guarantee
 
         def edits(fault: str) -> int:
             count: int = read(f"{broken.announced['control']}/edits")["edited"].get(fault, 0)
@@ -144,7 +151,7 @@ def test_faults_between_an_apiserver_and_its_clients_are_counted_at_that_apiserv
 
         for fault, guarantee in ON_THE_WAY.items():
             before = edits(fault)
-            with broken.fault(fault, 0.05):
+            with broken.fault(fault, 0.05, watched):
                 daemon.process.until(partial(enough, fault, before), FOUND_SECONDS, "events are edited")
             due[guarantee] += edits(fault) - before
             daemon.process.until(lambda: violations(daemon) == {name: dict(due)}, FOUND_SECONDS, f"{due} are counted")
