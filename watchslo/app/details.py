@@ -6,9 +6,10 @@ from datetime import datetime
 import msgspec
 from rich.text import Text
 
-from watchslo.app.view import UnreadableError, printable
+from watchslo.app.view import UnreadableError
 from watchslo.errors import UNDECODABLE
 from watchslo.serve.detail import details
+from watchslo.timeline.format import printable
 from watchslo.timeline.timeline import Timeline
 
 LABEL_CHARACTERS = 24  # of the widest label, with a space

@@ -12,6 +12,7 @@ from watchslo.errors import UNDECODABLE
 from watchslo.serve.status import condition_of, conditions_in
 from watchslo.snapshot import QuantileReading, Snapshot, StreamReading, WindowVerdict
 from watchslo.timeline.condition import NO_WINDOW, P99, Condition, WatchVerdict, placed, verdict_on, verdict_on_events
+from watchslo.timeline.format import printable
 from watchslo.timeline.timeline import Account
 
 NOT_YET = "Cannot tell yet: the first evaluation takes five seconds."
@@ -380,8 +381,3 @@ def _printable(value: T) -> T:
         elif isinstance(text, tuple):
             texts[field.name] = tuple(printable(one) if isinstance(one, str) else one for one in text)
     return replace(value, **texts)
-
-
-def printable(text: str) -> str:
-    """Return the text without control characters."""
-    return "".join(character if character.isprintable() else "?" for character in text)

@@ -16,11 +16,11 @@ from watchslo.serve import page
 from watchslo.serve.auth import Authorize
 from watchslo.serve.document import Document, DocumentResponse
 from watchslo.serve.http import application
-from watchslo.serve.page import HEADERS, SIGNS
+from watchslo.serve.page import HEADERS
 from watchslo.serve.route import Route
 from watchslo.serve.status import StatusPart
 from watchslo.timeline.format import ABSENT, counted, lasting, moment
-from watchslo.timeline.verdict import Level
+from watchslo.timeline.verdict import SIGNS, Level
 
 _PAGE = Template(files(page).joinpath("overview.html").read_text())
 STYLE = "style.css"

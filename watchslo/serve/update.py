@@ -25,12 +25,13 @@ DIGITS = 4  # significant digits of the figures of charts
 
 
 class EventUpdate(StatusPart):
-    """One event of the timeline."""
+    """One event of the timeline; `cause` is the one that began or ended, as it was last seen."""
 
     at: datetime = Field(validation_alias="at_wall")
     kind: EventKind
     level: Level
     text: str
+    cause: Diagnosed | None
 
 
 class DayUpdate(StatusPart):

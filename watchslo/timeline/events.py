@@ -64,7 +64,8 @@ class EventKind(StrEnum):
 class TimelineEvent:
     """One event, with the time of the evaluation that found it, at most five seconds later. `text` names no object.
 
-    `watches` are all watches that the event is about; none if it is about the daemon, a clock or an apiserver.
+    `watches` are all watches that the event is about; none if it is about the daemon, a clock or an apiserver. `cause`
+    is the cause that began or ended, as it was last seen.
     """
 
     at_wall: float
@@ -72,9 +73,14 @@ class TimelineEvent:
     level: Level
     text: str
     watches: tuple[Key, ...] = ()
+    cause: CauseReading | None = None
 
 
-_Change = tuple[EventKind, Level, str] | tuple[EventKind, Level, str, tuple[Key, ...]]
+_Change = (
+    tuple[EventKind, Level, str]
+    | tuple[EventKind, Level, str, tuple[Key, ...]]
+    | tuple[EventKind, Level, str, tuple[Key, ...], CauseReading]
+)
 """An event before it has a time."""
 
 _StreamChange = tuple[EventKind, Level, str]
@@ -185,11 +191,13 @@ def _of_stream(before: StreamReading, now: StreamReading) -> Iterator[_StreamCha
 def _of_causes(before: Snapshot, now: Snapshot) -> Iterator[_Change]:
     then, there = ({_subject(cause): cause for cause in one.causes} for one in (before, now))
     for subject in there.keys() - then.keys():
-        yield EventKind.CAUSE_BEGAN, Level.BAD, f"cause: {there[subject].evidence}", _affected(there[subject], now)
+        cause = there[subject]
+        yield EventKind.CAUSE_BEGAN, Level.BAD, f"cause: {cause.evidence}", _affected(cause, now), cause
     for subject in then.keys() - there.keys():
-        place = " at ".join(name for name in (then[subject].watch, then[subject].apiserver) if name)
-        ended = f"{then[subject].cause} ended"
-        yield EventKind.CAUSE_ENDED, Level.GOOD, f"{ended}: {place}" if place else ended, _affected(then[subject], now)
+        cause = then[subject]
+        place = " at ".join(name for name in (cause.watch, cause.apiserver) if name)
+        ended = f"{cause.cause} ended: {place}" if place else f"{cause.cause} ended"
+        yield EventKind.CAUSE_ENDED, Level.GOOD, ended, _affected(cause, now), cause
 
 
 def affects(cause: CauseReading, apiserver: str, watch: str) -> bool:

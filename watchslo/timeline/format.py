@@ -77,3 +77,8 @@ def part_note(part: str | None, elsewhere: int) -> str:
     verb = "runs" if elsewhere == 1 else "run"
     others = f"; {counted(elsewhere, 'watch')} {verb} on other shards" if elsewhere else ""
     return f"Only {part} is shown here{others}."
+
+
+def printable(text: str) -> str:
+    """Return the text without control characters, which a terminal would obey."""
+    return "".join(character if character.isprintable() else "?" for character in text)

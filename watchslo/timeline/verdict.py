@@ -23,6 +23,10 @@ class Level(StrEnum):
     UNKNOWN = "unknown"
 
 
+SIGNS = {Level.GOOD: "✓", Level.BAD: "✗", Level.UNKNOWN: "?"}
+"""A sign for each level: a colour alone would not be accessible."""
+
+
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What is known at one moment.

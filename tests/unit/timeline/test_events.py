@@ -161,6 +161,11 @@ def test_compare_causes_begin_and_end() -> None:
     assert of(replace(BEFORE, causes=(surer,)), blamed) == []
 
 
+def test_events_of_a_cause_have_the_cause_as_it_was_last_seen() -> None:
+    blamed = replace(BEFORE, causes=(readings.STUCK,))
+    assert [one.cause for one in (*compare(BEFORE, blamed), *compare(blamed, BEFORE))] == [readings.STUCK] * 2
+
+
 class TestChronicle:
     def test_timeline_first_event_is_the_start(self) -> None:
         (started,) = Timeline().observe(BEFORE).happened

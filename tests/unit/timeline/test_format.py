@@ -1,7 +1,7 @@
 import pytest
 
 from watchslo.model import InstanceName, shard_name
-from watchslo.timeline.format import part_note
+from watchslo.timeline.format import part_note, printable
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,7 @@ def test_shards_are_shown_from_one() -> None:
 )
 def test_title_names_cluster_and_part(name: InstanceName, title: str) -> None:
     assert name.title == title
+
+
+def test_printable_replaces_control_characters() -> None:
+    assert printable("pods\x1b[31m\n é") == "pods?[31m? é"

@@ -33,7 +33,6 @@ from watchslo.app.doctor.prometheus import Prometheus, check_alertmanagers, chec
 from watchslo.app.http_endpoint import NO_CREDENTIALS, DaemonCredentials, HttpEndpoint
 from watchslo.app.session import run_on_loop
 from watchslo.app.table import plain_console
-from watchslo.app.view import printable
 from watchslo.config.loading import load
 from watchslo.config.model import Config
 from watchslo.errors import ConfigError
@@ -42,6 +41,7 @@ from watchslo.rules.inhibitions import inhibitions
 from watchslo.rules.pack import rule_groups
 from watchslo.rules.settings import RuleSettings
 from watchslo.serve.metrics import Detail
+from watchslo.timeline.format import printable
 
 PANELS_SECONDS = 30.0  # for all queries of the dashboards
 STYLES = {

@@ -20,7 +20,6 @@ from watchslo.app.overview.instances import Instances
 from watchslo.app.session import open_listener, run_on_loop, stop_signals
 from watchslo.app.status_client import StatusClient
 from watchslo.app.table import plain_console
-from watchslo.app.view import printable
 from watchslo.config.model import LimitsConfig, ServerLimitsConfig, TlsConfig
 from watchslo.config.values import Listen
 from watchslo.kube.connect import connect
@@ -34,7 +33,7 @@ from watchslo.serve.auth import Authorize
 from watchslo.serve.overview import cells, create_overview_app, document_of
 from watchslo.serve.server import StatusServer, url
 from watchslo.serve.tls import Certificate
-from watchslo.timeline.format import duration
+from watchslo.timeline.format import duration, printable
 from watchslo.timeline.verdict import Level
 
 ROUND_SECONDS = 5.0  # between two rounds: instances judge their watches as often

@@ -22,7 +22,7 @@ from watchslo.timeline.format import common_percentile, counted, moment, part_no
 from watchslo.timeline.headline import Headline
 from watchslo.timeline.self_checks import SelfCheck
 from watchslo.timeline.timeline import Account, Timeline
-from watchslo.timeline.verdict import Level
+from watchslo.timeline.verdict import SIGNS
 
 _INDEX = Template(files(__package__).joinpath("index.html").read_text())
 HEADERS = {
@@ -33,7 +33,6 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
 }
 MEDIA_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", "": "text/plain"}
-SIGNS = {Level.GOOD: "✓", Level.BAD: "✗", Level.UNKNOWN: "?"}  # a colour alone would not be accessible
 
 
 def encode(account: Account) -> Document:
