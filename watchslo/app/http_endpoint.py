@@ -50,9 +50,10 @@ class HttpAnswer:
 class HttpReader:
     """Reads documents of any server, with the same credentials for all of them; open it as a context."""
 
-    def __init__(self, credentials: DaemonCredentials) -> None:
-        """Read the credentials; raise WatchsloError if they cannot be used."""
+    def __init__(self, credentials: DaemonCredentials, seconds: float | None = None) -> None:
+        """Read the credentials; raise WatchsloError if they cannot be used. An answer may take so many seconds."""
         self._credentials = credentials
+        self._seconds = ANSWER_SECONDS if seconds is None else seconds
         ca_file = str(credentials.ca_file) if credentials.ca_file else None
         self._context = tls_context(ca_file, verify=not credentials.insecure)
         self._token = ""
@@ -60,7 +61,7 @@ class HttpReader:
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=self._context), timeout=aiohttp.ClientTimeout(total=ANSWER_SECONDS)
+            connector=aiohttp.TCPConnector(ssl=self._context), timeout=aiohttp.ClientTimeout(total=self._seconds)
         )
         return self
 
@@ -68,11 +69,18 @@ class HttpReader:
         await self._session.close()
 
     async def get(
-        self, url: str, query: Mapping[str, str] | None = None, *, host: str | None = None, program: str = "daemon"
+        self,
+        url: str,
+        query: Mapping[str, str] | None = None,
+        *,
+        host: str | None = None,
+        program: str = "daemon",
+        until: bytes | None = None,
     ) -> HttpAnswer:
         """Return an answer; raise ConnectError if there is none. No redirect is followed.
 
-        `host` is the name in the server's certificate if the URL has another one, `program` what is expected to run.
+        `host` is the name in the server's certificate if the URL has another one, `program` what is expected to run. An
+        answer without end is read until it contains `until`.
         """
         self._refresh_token()
         headers = {"Authorization": f"Bearer {self._token}"} if self._token else {}
@@ -82,9 +90,9 @@ class HttpReader:
             async with self._session.get(
                 url, params=query, headers=headers, allow_redirects=False, server_hostname=host
             ) as answer:
-                return HttpAnswer(answer.status, await _body(answer), _date(answer))
+                return HttpAnswer(answer.status, await _body(answer, until), _date(answer))
         except (aiohttp.ClientError, OSError) as error:  # timeouts are OSErrors too
-            raise ConnectError(explain(error, program)) from None
+            raise ConnectError(explain(error, program, self._seconds)) from None
 
     def _refresh_token(self) -> None:
         """Read the token again, because tokens are rotated. A pipe can be read only once: its token is kept."""
@@ -97,11 +105,13 @@ class HttpReader:
 class HttpEndpoint:
     """The server of a `kind` at a URL; open it as a context."""
 
-    def __init__(self, url: str, credentials: DaemonCredentials, kind: str = "a daemon") -> None:
+    def __init__(
+        self, url: str, credentials: DaemonCredentials, kind: str = "a daemon", seconds: float | None = None
+    ) -> None:
         """Read the credentials; raise WatchsloError if the URL or the credentials cannot be used."""
         self.place = address_of(url, kind)
         self._program = kind.partition(" ")[2]
-        self._reader = HttpReader(credentials)
+        self._reader = HttpReader(credentials, seconds)
 
     async def __aenter__(self) -> Self:
         await self._reader.__aenter__()
@@ -110,18 +120,27 @@ class HttpEndpoint:
     async def __aexit__(self, *_: object) -> None:
         await self._reader.__aexit__()
 
-    async def get(self, path: str, query: Mapping[str, str] | None = None) -> tuple[int, bytes]:
-        """Return the status and the body of an answer; raise ConnectError if there is none. No redirect is followed."""
-        answer = await self._reader.get(self.place + path, query, program=self._program)
+    async def get(
+        self, path: str, query: Mapping[str, str] | None = None, until: bytes | None = None
+    ) -> tuple[int, bytes]:
+        """Return the status and the body of an answer; raise ConnectError if there is none. No redirect is followed.
+
+        An answer without end is read until it contains `until`.
+        """
+        answer = await self._reader.get(self.place + path, query, program=self._program, until=until)
         return answer.status, answer.body
 
 
-async def _body(answer: aiohttp.ClientResponse) -> bytes:
-    """Return the body; raise ConnectError if it is too long."""
-    pieces, size = [], 0
+async def _body(answer: aiohttp.ClientResponse, until: bytes | None = None) -> bytes:
+    """Return the body, or its beginning until it contains `until`; raise ConnectError if it is too long."""
+    pieces, size, end = [], 0, b""
     async for piece in answer.content.iter_chunked(PIECE_BYTES):
         pieces.append(piece)
         size += len(piece)
+        if until is not None:
+            end = end[-len(until) :] + piece
+            if until in end:
+                break
         if size > LONGEST_BODY_BYTES:
             raise ConnectError(f"its answer is longer than {LONGEST_BODY_BYTES // 2**20} MiB; check the URL")
     return b"".join(pieces)
@@ -148,11 +167,11 @@ def address_of(url: str, kind: str = "a daemon") -> str:
     return f"{parts.scheme}://{parts.netloc}{parts.path}".rstrip("/")
 
 
-def explain(error: Exception, program: str = "daemon") -> str:
+def explain(error: Exception, program: str = "daemon", seconds: float = ANSWER_SECONDS) -> str:
     """Return why a request had no answer, with the remedy."""
     match error:
         case TimeoutError():
-            return f"no answer within {ANSWER_SECONDS:g} s"
+            return f"no answer within {seconds:g} s"
         case aiohttp.ClientSSLError():
             return _untrusted(error)
         case aiohttp.ClientConnectorDNSError():

@@ -44,13 +44,17 @@ class StatusClient:
         await self._reader.__aexit__()
 
     async def read(
-        self, address: DaemonAddress, path: str = STATUS_PATH, query: Mapping[str, str] | None = None
+        self,
+        address: DaemonAddress,
+        path: str = STATUS_PATH,
+        query: Mapping[str, str] | None = None,
+        until: bytes | None = None,
     ) -> HttpAnswer:
         """Return the status, or another document; raise ConnectError if there is none now but may be later.
 
-        A 404 raises NotFoundError.
+        A document without end is read until it contains `until`. A 404 raises NotFoundError.
         """
-        answer = await self._reader.get(address.url + path, query, host=address.host)
+        answer = await self._reader.get(address.url + path, query, host=address.host, until=until)
         if answer.status != HTTPStatus.OK:
             error = NotFoundError if answer.status == HTTPStatus.NOT_FOUND else ConnectError
             raise error(REFUSALS.get(answer.status, f"it answers {answer.status}"))

@@ -1,5 +1,6 @@
 """The parts of an HTTP endpoint that `watchslo top` does not use: queries, and servers of other kinds."""
 
+import asyncio
 import socket
 
 import pytest
@@ -34,4 +35,41 @@ async def test_refused_connection_names_the_program() -> None:
         free = taken.getsockname()[1]
     async with HttpEndpoint(f"127.0.0.1:{free}", DaemonCredentials(), "a Prometheus") as endpoint:
         with pytest.raises(ConnectError, match=r"^the connection is refused; check that the Prometheus runs$"):
+            await endpoint.get("/")
+
+
+@pytest.mark.parametrize("size", [1000, 3, 4])
+async def test_answer_without_end_is_read_until_its_mark(size: int) -> None:
+    said = b'retry: 1\n\ndata: {"a": {}}\n\n'
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        endless = web.StreamResponse()
+        await endless.prepare(request)
+        for begin in range(0, len(said), size):
+            await endless.write(said[begin : begin + size])
+            await asyncio.sleep(0)
+        await asyncio.sleep(60.0)
+        return endless
+
+    app = web.Application()
+    app.router.add_get("/", answer)
+    async with (
+        TestServer(app, shutdown_timeout=0.0) as server,
+        HttpEndpoint(str(server.make_url("")), DaemonCredentials()) as endpoint,
+    ):
+        assert await endpoint.get("/", until=b"}\n\n") == (200, said)
+
+
+async def test_slow_answer_may_have_more_time() -> None:
+    async def answer(_: web.Request) -> web.Response:
+        await asyncio.sleep(60.0)
+        return web.Response()
+
+    app = web.Application()
+    app.router.add_get("/", answer)
+    async with (
+        TestServer(app, shutdown_timeout=0.0) as server,
+        HttpEndpoint(str(server.make_url("")), DaemonCredentials(), seconds=0.05) as endpoint,
+    ):
+        with pytest.raises(ConnectError, match=r"^no answer within 0\.05 s$"):
             await endpoint.get("/")
