@@ -1,0 +1,111 @@
+"""What a report takes from the documents of a daemon."""
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from tests.unit.report import incidents
+from tests.unit.report.incidents import BEGIN_WALL, QUIET, Story, documents, incident, period
+from watchslo.report.daemon import KeptStatus, UnreadableDocumentError, decode, report_of
+from watchslo.snapshot import Confidence
+from watchslo.timeline.day import Minute
+from watchslo.timeline.verdict import Level
+
+
+def test_minutes_and_curves_are_those_of_the_period() -> None:
+    report = incident(covered=period(15, 30))
+    pods = next(one for one in report.watches if one.watch == "pods")
+    assert [*pods.minutes] == [Minute.GOOD] * 5 + [Minute.BAD] * 8 + [Minute.GOOD] * 2
+    assert pods.curve.points[0].at_wall == BEGIN_WALL + 15 * 60
+    assert pods.curve.points[-1].at_wall == BEGIN_WALL + 30 * 60
+    assert len(pods.curve.points) == 181
+    (bad,) = pods.spans(report.period)
+    assert (bad.since_wall, bad.until_wall, bad.minutes) == (BEGIN_WALL + 1200, BEGIN_WALL + 1680, 8)
+
+
+def test_minutes_before_the_day_have_no_data() -> None:
+    report = incident(QUIET, covered=period(-5, 2))
+    assert [*report.watches[0].minutes] == [Minute.NO_DATA] * 5 + [Minute.GOOD] * 2
+    assert report.known_wall == BEGIN_WALL
+
+
+def test_estimates_below_the_resolution_are_left_out() -> None:
+    kept = documents(QUIET)
+    coarse = [msgspec.structs.replace(domain, resolution=0.030) for domain in kept.status.domains]
+    kept = replace(kept, status=msgspec.structs.replace(kept.status, domains=coarse))
+    report = report_of(kept, period(), incidents.PLACE, BEGIN_WALL + 2700)
+    estimates = {one.watch: {point.estimate for point in one.curve.points} for one in report.watches}
+    assert estimates["leases"] == {None}
+    assert None not in estimates["pods"]
+
+
+def test_an_ended_cause_keeps_its_evidence() -> None:
+    (cause,) = incident().causes
+    assert (cause.cause, cause.place, cause.confidence) == ("storage_slow", "", Confidence.HIGH)
+    assert cause.evidence == incidents.SLOW.evidence
+    assert (cause.since_wall, cause.until_wall) == (incidents.SLOW.since_wall, BEGIN_WALL + 28.5 * 60)
+
+
+def test_a_cause_that_is_active_or_ends_later_has_no_end() -> None:
+    (active,) = incident(minutes=25).causes
+    (later,) = incident(covered=period(0, 25)).causes
+    assert active.until_wall is None
+    assert later.until_wall is None
+
+
+def test_causes_and_events_outside_of_the_period_are_left_out() -> None:
+    report = incident(covered=period(30, 40))
+    assert report.causes == ()
+    assert [event.text for event in report.events] == ["watchslo itself could not keep up for 3 s"]
+
+
+def test_violations_count_only_if_they_are_in_the_period() -> None:
+    assert incident(Story(range(0), "leases", lost=2)).violated
+    before = incident(Story(range(0), "leases", lost=2), covered=period(20, 40))
+    assert not before.violated
+    assert sum(one.violations for one in before.guarantees) == 6
+
+
+def test_a_daemon_without_quantiles_has_no_curves() -> None:
+    report = incident(Story(proven_only=True))
+    assert report.proven_only
+    assert all(one.curve.points == () for one in report.watches)
+    assert report.watches[0].bad_minutes == 8
+
+
+def test_notes_say_what_a_daemon_does_not_keep() -> None:
+    def notes(minutes: float, first: float) -> str:
+        return " ".join(incident(QUIET, minutes, period(first, minutes)).own.notes)
+
+    assert notes(45, 0) == ""
+    assert notes(45, 10) == (
+        "Events, guarantees and lag are counted since watchslo started, at 2023-11-14 22:00 UTC, not for the period."
+    )
+    assert "curves for an hour, so they begin at 2023-11-14 22:10 UTC" in notes(70, 0)
+
+
+def test_texts_have_no_control_characters() -> None:
+    report = incident(replace(QUIET, second="a\x1b[31m\nb"))
+    assert {one.watch for one in report.watches} == {"pods", "a?[31m?b", "nodes"}
+
+
+def test_unknown_levels_and_confidences_of_newer_daemons_are_accepted() -> None:
+    kept = documents(minutes=25)
+    update = kept.update
+    odd = [msgspec.structs.replace(event, level="new") for event in update.happened]
+    altered = [msgspec.structs.replace(cause, confidence="new") for cause in kept.status.causes]
+    changed = replace(
+        kept,
+        update=msgspec.structs.replace(update, happened=odd),
+        status=msgspec.structs.replace(kept.status, causes=altered),
+    )
+    report = report_of(changed, period(0, 25), incidents.PLACE, BEGIN_WALL + 1500)
+    assert {event.level for event in report.events} == {Level.UNKNOWN}
+    assert report.causes[0].confidence is None
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"{}", b'{"at": 3}', b"[" * 100_000])
+def test_other_documents_are_unreadable(body: bytes) -> None:
+    with pytest.raises(UnreadableDocumentError):
+        decode(body, KeptStatus)

@@ -1,0 +1,202 @@
+"""The queries of a report, and the report that follows from their answers."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.unit.report.incidents import BEGIN_WALL, LATE, period
+from watchslo.report.answer import answer
+from watchslo.report.incident import EventCounts, IncidentReport, ReportPeriod
+from watchslo.report.markdown import as_markdown
+from watchslo.report.prometheus import report_of
+from watchslo.report.queries import Asked, MetricSeries, minute_of, queries, step_of
+from watchslo.report.unknown import unknowns
+from watchslo.rules.settings import RuleSettings
+from watchslo.timeline.day import Minute
+from watchslo.timeline.format import ABSENT
+from watchslo.timeline.verdict import Level
+
+PODS = {"apiserver": "service", "group": "", "resource": "pods", "watch": "pods"}
+LEASES = {"apiserver": "a:1", "group": "coordination.k8s.io", "resource": "leases", "watch": "leases"}
+GOLDEN = Path(__file__).parents[2] / "golden"
+MADE_WALL = BEGIN_WALL + 45 * 60
+METRIC = re.compile(r"watchslo_[a-z0-9_]+")
+
+
+def series(labels: Mapping[str, str], *values: tuple[float, float]) -> MetricSeries:
+    return MetricSeries(dict(labels), [(at, str(value)) for at, value in values])
+
+
+def once(labels: Mapping[str, str], value: float) -> MetricSeries:
+    return series(labels, (MADE_WALL, value))
+
+
+def in_minutes(labels: Mapping[str, str], values: Mapping[int, float]) -> MetricSeries:
+    """Return what a query of minutes answers: half a minute after the end of each."""
+    return series(labels, *((BEGIN_WALL + 60 * (minute + 1) + 30, value) for minute, value in values.items()))
+
+
+def during(labels: Mapping[str, str], minutes: range, value: float = 1.0) -> MetricSeries:
+    """Return a series that has points in these minutes only."""
+    step = step_of(period())
+    count = int(len(minutes) * 60 / step)
+    return series(labels, *((BEGIN_WALL + 60 * minutes.start + step * number, value) for number in range(count)))
+
+
+def joined(*parts: MetricSeries) -> MetricSeries:
+    """Return one series with the points of all."""
+    return MetricSeries(parts[0].metric, [value for part in parts for value in part.values])
+
+
+def answers(**changed: Sequence[MetricSeries]) -> dict[Asked, list[MetricSeries]]:
+    """Return the answers of a Prometheus about 45 minutes in which the watch of pods is late for eight."""
+    late = {minute: 3.0 if minute in LATE else 1.0 for minute in range(45)}
+    made: dict[Asked, list[MetricSeries]] = {asked: [] for asked in Asked}
+    made |= {
+        Asked.BUILDS: [once({"version": "1.2.3"}, 1.0)],
+        Asked.THRESHOLD: [once({}, 1.0)],
+        Asked.TARGETS: [once({"kind": "minutes"}, 0.999), once({"kind": "events"}, 0.99)],
+        Asked.PRESENT: [in_minutes({}, dict.fromkeys(range(45), 1.0))],
+        Asked.MINUTES: [in_minutes(PODS, late), in_minutes(LEASES, dict.fromkeys(range(45), 1.0))],
+        Asked.LOWER: [joined(during(PODS, range(20), 0.02), during(PODS, LATE, 2.5)), during(LEASES, range(45), 0.01)],
+        Asked.ESTIMATE: [during(PODS, range(20), 0.03)],
+        Asked.UPPER: [during(PODS, range(20), math.inf)],
+        Asked.EVENTS: [
+            once({**PODS, "verdict": "within"}, 4440.0),
+            once({**PODS, "verdict": "beyond"}, 296.2),
+            once({**PODS, "verdict": "uncertain"}, 24.0),
+            once({**PODS, "verdict": "new"}, 1.0),
+        ],
+        Asked.UNMEASURED: [once(PODS, 7.0)],
+        Asked.CAUSES: [during({"cause": "cache_behind", "apiserver": "a:1", "watch": ""}, range(20, 28))],
+        Asked.CHECKS: [once({"guarantee": "ordered"}, 400.0)],
+        Asked.VIOLATIONS: [once({"guarantee": "ordered"}, 0.0)],
+    }
+    return made | {Asked(name): [*found] for name, found in changed.items()}
+
+
+def report(**changed: Sequence[MetricSeries]) -> IncidentReport:
+    return report_of(answers(**changed), period(), "http://p:9090", MADE_WALL, "prod")
+
+
+class TestQueries:
+    @pytest.mark.parametrize("label", [None, "cluster"])
+    def test_everything_is_asked_with_the_selector(self, label: str | None) -> None:
+        asked = queries(RuleSettings(label, 'job="a",region="b"'), period())
+        assert {*asked} == {*Asked} - (set() if label else {Asked.CLUSTERS})
+        for query in asked.values():
+            assert query.expression.count("watchslo_") == query.expression.count('job="a",region="b"')
+            assert query.expression.count("(") == query.expression.count(")")
+
+    def test_only_metrics_with_the_default_detail_are_asked_for(self) -> None:
+        asked = " ".join(query.expression for query in queries(RuleSettings(), period()).values())
+        exported = {*METRIC.findall((GOLDEN / "metrics-basic.txt").read_text())}
+        assert len({*METRIC.findall(asked)}) >= 15
+        assert {*METRIC.findall(asked)} <= exported
+
+    def test_points_of_a_curve_are_bounded(self) -> None:
+        assert step_of(ReportPeriod(0.0, 60.0)) == 15.0
+        assert step_of(ReportPeriod(0.0, 3600.0)) == 15.0
+        assert step_of(ReportPeriod(0.0, 86400.0)) == 360.0
+
+    def test_each_minute_is_asked_for_after_it_is_judged(self) -> None:
+        query = queries(RuleSettings(), period())[Asked.MINUTES]
+        times = [query.start + number * query.step for number in range(45)]
+        assert [minute_of(at, period()) for at in times] == [*range(45)]
+        assert times[-1] == query.end
+        assert times[0] == BEGIN_WALL + 90
+
+
+class TestReport:
+    def test_late_minutes_give_the_same_answer_as_a_daemon(self) -> None:
+        made = report()
+        found = answer(made)
+        assert (found.level, found.text) == (
+            Level.BAD,
+            "pods: late from 2023-11-14 22:20 to 22:28 UTC.",
+        )
+        assert made.title == "watchslo: prod"
+        assert made.source == "the Prometheus at http://p:9090 (watchslo 1.2.3)"
+
+    def test_watches_have_counts_targets_and_curves(self) -> None:
+        leases, pods = report().watches
+        assert pods.events == EventCounts(4440.0, 296.2, 24.0, 7.0)
+        assert (pods.minutes_target, pods.events_target, pods.curve.threshold) == (0.999, 0.99, 1.0)
+        assert (pods.curve.points[0].estimate, pods.curve.points[0].lower) == (0.03, 0.02)
+        assert math.isinf(pods.curve.points[0].upper)
+        assert leases.curve.points[0].estimate is None
+        assert leases.bad_minutes == 0
+
+    def test_labels_of_single_watches_are_used_if_there_are_any(self) -> None:
+        own = {"watch": "pods", "apiserver": "service"}
+        leases, pods = report(threshold=[once(own, 2.0)], targets=[once({"kind": "events", **own}, 0.5)]).watches
+        assert (pods.curve.threshold, pods.events_target, pods.minutes_target) == (2.0, 0.5, None)
+        assert leases.curve.threshold is None
+
+    def test_causes_have_times_and_advice_but_no_evidence(self) -> None:
+        (cause,) = report().causes
+        assert (cause.since_wall, cause.until_wall) == (BEGIN_WALL + 1200, BEGIN_WALL + 1680)
+        assert (cause.place, cause.confidence, cause.evidence) == ("a:1", None, "")
+        assert "connection from a:1 to etcd" in cause.next
+        assert any("neither their evidence" in text for text in unknowns(report()))
+
+    def test_cause_that_goes_on_has_no_end_and_an_interrupted_one_is_two(self) -> None:
+        labels = {"cause": "new", "apiserver": "", "watch": ""}
+        twice = joined(during(labels, range(5, 8)), during(labels, range(40, 45)))
+        both = report(causes=[twice]).causes
+        assert [one.until_wall for one in both] == [BEGIN_WALL + 480, None]
+        assert {one.next for one in both} == {""}
+
+    def test_timeline_has_what_began_and_ended(self) -> None:
+        made = report(
+            stalled=[during(PODS, range(10, 12))],
+            closed=[during(LEASES, range(43, 45))],
+            silent=[during({"apiserver": "a:1"}, range(2, 4))],
+            violated_at=[series({**PODS, "guarantee": "reliable"}, (BEGIN_WALL + 60, 2.0))],
+            relisted_at=[series({**PODS, "reason": "expired"}, (BEGIN_WALL + 75, 3.0))],
+            overloaded_at=[series({}, (BEGIN_WALL + 90, 0.1), (BEGIN_WALL + 105, 4.0))],
+        )
+        assert [(int(event.at_wall - BEGIN_WALL) // 60, event.text) for event in made.events] == [
+            (1, "pods: 2 events lost: newer ones were delivered (reliable)"),
+            (1, "pods: started over (expired), 3 times"),
+            (1, "watchslo itself could not keep up for 4 s"),
+            (2, "apiserver a:1 answers nothing"),
+            (4, "apiserver a:1 answers again"),
+            (10, "pods: stalled: the watch is open, but delivers no events"),
+            (12, "pods: delivers again"),
+            (20, "pods: bad minutes begin"),
+            (20, "cause cache_behind: a:1 began"),
+            (28, "pods: bad minutes end (8 of them)"),
+            (28, "cause cache_behind: a:1 ended"),
+            (43, "leases at a:1: not open"),
+        ]
+
+    def test_violation_is_bad(self) -> None:
+        made = report(minutes=[in_minutes(PODS, {0: 1.0})], violations=[once({"guarantee": "reliable"}, 2.0)])
+        assert made.violated
+        assert answer(made).text.endswith("but a guarantee was violated.")
+
+    def test_minutes_without_a_scrape_are_absent(self) -> None:
+        present = in_minutes({}, {minute: 1.0 for minute in range(10, 45) if minute not in (20, 21)})
+        made = report(present=[present])
+        assert made.known_wall == BEGIN_WALL + 600
+        assert made.own.absent == {20, 21}
+
+    def test_proven_metrics_give_late_minutes_only(self) -> None:
+        late = in_minutes(PODS, {5: 2.0, 6: 0.0})
+        made = report(
+            minutes=[], late_minutes=[late], lower=[], estimate=[], upper=[], checks=[], violations=[once({}, 1.0)]
+        )
+        assert made.proven_only
+        (pods,) = (one for one in made.watches if one.watch == "pods")
+        assert (pods.minutes[5], pods.minutes[6]) == (Minute.BAD, Minute.NO_DATA)
+        assert answer(made).text.startswith("pods: late from")
+        assert any("metrics: proven" in text for text in unknowns(made))
+        assert f"| any guarantee | 1 | {ABSENT} |" in as_markdown(made)
+
+    def test_several_versions_are_noted(self) -> None:
+        made = report(builds=[once({"version": "1"}, 1.0), once({"version": "2"}, 1.0)])
+        assert "2 versions of watchslo were scraped in the period." in unknowns(made)

@@ -1,0 +1,200 @@
+"""The answer at the beginning of a report: was it late, since when, how late, which watches, and why."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from watchslo.report.incident import BadSpan, CauseRecord, IncidentReport, ReportPeriod, WatchRecord, spans_of
+from watchslo.report.wording import at, bounds, clock, confidence_rank, number, share, span, times
+from watchslo.timeline.day import MINUTE_SECONDS, Minute
+from watchslo.timeline.events import BROKEN
+from watchslo.timeline.format import NAMED, counted, duration, lasting, percentile, some_of
+from watchslo.timeline.verdict import Level
+
+UNJUDGED_SHARE = 0.1  # of the minutes: with more of them, a report that found nothing is not good
+AGO_SECONDS = 150.0  # a span that ends this long before the end of the period may last: minutes are judged later
+MOST_CAUSES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentAnswer:
+    """One sentence, and labelled texts with what a reader asks next."""
+
+    level: Level
+    text: str
+    facts: tuple[tuple[str, str], ...]
+
+
+def answer(report: IncidentReport) -> IncidentAnswer:
+    """Return what is known of the period in a few sentences."""
+    level, text = _verdict(report)
+    return IncidentAnswer(level, text, tuple(_facts(report)))
+
+
+def leading_causes(report: IncidentReport) -> list[CauseRecord]:
+    """Return the causes: those of bad minutes first, the most certain first."""
+    bad = spans_of(report.overall, report.period)
+    return sorted(
+        report.causes,
+        key=lambda one: (not _explains(one, bad), -confidence_rank(one.confidence), one.since_wall),
+    )
+
+
+def _explains(cause: CauseRecord, bad: Sequence[BadSpan]) -> bool:
+    """Return True if the cause was active in a bad minute; it is named, and the minute judged, up to a minute late."""
+    return any(
+        cause.since_wall <= one.until_wall + MINUTE_SECONDS
+        and (cause.until_wall is None or cause.until_wall >= one.since_wall - MINUTE_SECONDS)
+        for one in bad
+    )
+
+
+# --- the first sentence -----------------------------------------------------------------------------------------------
+
+
+def _verdict(report: IncidentReport) -> tuple[Level, str]:
+    between = f"between {span(report.period.since_wall, report.period.until_wall)}"
+    if report.bad_watches:
+        return Level.BAD, _late(report)
+    if report.violated:
+        return Level.BAD, f"No watch was late {between}, but a guarantee was violated."
+    if report.now and report.now.level is Level.BAD:
+        return Level.BAD, report.now.text
+    if doubt := _doubt(report, between):
+        return Level.UNKNOWN, doubt
+    return Level.GOOD, f"No watch was late {between}."
+
+
+def _doubt(report: IncidentReport, between: str) -> str:
+    """Return why a period without bad minutes is not good; empty if it is."""
+    judged = sum(minute in (Minute.GOOD, Minute.UNDECIDED) for minute in report.overall)
+    if report.proven_only and not judged:
+        return f"No event is proven late {between}; more is not known without quantiles."
+    if not judged:
+        return f"Cannot tell: no minute {between} was judged."
+    if report.causes:
+        cause = leading_causes(report)[0].cause
+        return f"No watch was proven late {between}, but a cause of lateness was active: {cause}."
+    expected = report.expected_minutes
+    unjudged = max(0, expected - judged) + report.overall.count(Minute.UNDECIDED)
+    if unjudged > UNJUDGED_SHARE * expected:
+        many = f"{unjudged:,} of {counted(expected, 'minute')}"
+        return f"No watch was proven late {between}, but {many} could not be judged."
+    return ""
+
+
+def _late(report: IncidentReport) -> str:
+    watches = report.bad_watches
+    names = (
+        some_of([one.name for one in watches])
+        if len(watches) <= NAMED
+        else f"{len(watches):,} of {counted(len(report.watches), 'watch')}"
+    )
+    bad = spans_of(report.overall, report.period)
+    words = " or ".join(dict.fromkeys(_word(one, report) for one in watches))
+    since_wall, until_wall = bad[0].since_wall, bad[-1].until_wall
+    if may_last(until_wall, report):
+        return f"{names}: {words} since {at(since_wall)}, and still at the end of this report."
+    return f"{names}: {words} from {span(since_wall, until_wall, 'to')}."
+
+
+def _word(watch: WatchRecord, report: IncidentReport) -> str:
+    """Return what was bad in the bad minutes of a watch: `late`, if its figures show that."""
+    points = [
+        point
+        for bad in watch.spans(report.period)
+        for point in watch.curve.between(bad.since_wall, bad.until_wall + MINUTE_SECONDS)
+    ]
+    if any(point.lower > (watch.curve.threshold or 0.0) for point in points):
+        return "late"
+    if not points and watch.events.beyond:
+        return "late"
+    return "stalled or down" if points else "late, stalled or down"
+
+
+def _from_to(bad: BadSpan, report: IncidentReport) -> str:
+    if may_last(bad.until_wall, report):
+        return f"{times(bad.since_wall, None, report.period)} until the end of this report"
+    return times(bad.since_wall, bad.until_wall, report.period)
+
+
+def may_last(until_wall: float, report: IncidentReport) -> bool:
+    """Return True if a span may last until the end of the period, whose newest minutes have no verdict yet."""
+    ends = min(report.period.until_wall, report.made_wall)
+    return until_wall >= ends - AGO_SECONDS
+
+
+# --- facts ------------------------------------------------------------------------------------------------------------
+
+
+def _facts(report: IncidentReport) -> Iterator[tuple[str, str]]:
+    if report.bad_watches:
+        yield "How long", "; ".join(_duration(one, report) for one in report.bad_watches[:NAMED])
+    if how_late := [text for one in report.bad_watches[:NAMED] if (text := _peak(one))]:
+        yield "How late", "; ".join(how_late)
+    elif report.bad_watches:
+        yield "How late", _proven(report) if report.proven_only else "no figures of this time are kept"
+    if causes := leading_causes(report):
+        yield "Why", " ".join(cause_sentence(one, report.period) for one in causes[:MOST_CAUSES])
+        if causes[0].next:
+            yield "Look at", causes[0].next
+    elif report.bad_watches:
+        yield "Why", "no cause was named"
+    if broken := [one for one in report.guarantees if one.violations]:
+        since = f", since {at(report.counted_wall)}" if report.counted_wall < report.period.since_wall else ""
+        yield "Guarantees", "; ".join(violated(one.guarantee, one.violations) for one in broken) + since
+    yield "Judged", _judged(report)
+    if report.now:
+        figures = f" ({report.now.figures})" if report.now.figures else ""
+        yield "Now", f"{report.now.text.rstrip('.')}{figures}"
+
+
+def _duration(watch: WatchRecord, report: IncidentReport) -> str:
+    spans = watch.spans(report.period)
+    longest = max(spans, key=lambda one: one.until_wall - one.since_wall)
+    where = _from_to(longest, report)
+    if len(spans) > 1:
+        where = f"in {len(spans)} spans, the longest {where} ({lasting(longest.until_wall - longest.since_wall)})"
+    return f"{watch.name}: {counted(watch.bad_minutes, 'bad minute')} {where}"
+
+
+def _peak(watch: WatchRecord) -> str:
+    if watch.peak is None:
+        return ""
+    threshold = "" if watch.curve.threshold is None else f", threshold {duration(watch.curve.threshold)}"
+    name = percentile(watch.curve.quantile)
+    estimate = "" if watch.peak.estimate is None else f" up to {duration(watch.peak.estimate)}"
+    return f"{watch.name}: {name}{estimate} at {clock(watch.peak.at_wall)} UTC, proven {bounds(watch.peak)}{threshold}"
+
+
+def _proven(report: IncidentReport) -> str:
+    beyond = sum(one.events.beyond for one in report.watches)
+    return f"at least {number(beyond, 'event')} later than the threshold"
+
+
+def cause_sentence(cause: CauseRecord, period: ReportPeriod) -> str:
+    """Return a cause with its evidence: `storage_slow (high confidence) from 14:02 to 14:30 UTC: …`."""
+    confidence = f" ({cause.confidence} confidence)" if cause.confidence else ""
+    place = f" at {cause.place}" if cause.place else ""
+    evidence = cause.evidence.rstrip(".")
+    when = times(cause.since_wall, cause.until_wall, period)
+    return f"{cause.cause}{place}{confidence} {when}{f': {evidence}' if evidence else ''}."
+
+
+def heading(report: IncidentReport) -> str:
+    """Return what the report is about: `watchslo: prod, 2026-03-01 14:00 to 15:00 UTC`."""
+    return f"{report.title}, {span(report.period.since_wall, report.period.until_wall, 'to')}"
+
+
+def violated(guarantee: str, count: float) -> str:
+    """Return how often a guarantee was violated: `3 events lost: newer ones were delivered (reliable)`."""
+    events = number(count, "event")
+    return f"{BROKEN[guarantee].format(events)} ({guarantee})" if guarantee in BROKEN else f"{events} ({guarantee})"
+
+
+def _judged(report: IncidentReport) -> str:
+    counts = {verdict: report.overall.count(verdict) for verdict in Minute}
+    judged = report.period.minutes - counts[Minute.NO_DATA]
+    parts = [f"{counts[Minute.BAD]:,} bad", f"{counts[Minute.UNDECIDED]:,} undecided", f"{counts[Minute.GOOD]:,} good"]
+    expected = max(judged, report.expected_minutes)
+    missing = f"; {share(expected - judged, expected)} without a verdict" if expected > judged else ""
+    return f"{judged:,} of {counted(expected, 'minute')}: {', '.join(parts)}{missing}"

@@ -1,0 +1,348 @@
+"""A report from the documents of one daemon: its status, its feed and its series. Pure.
+
+The classes are decoded from JSON; fields that are not named here are ignored, and what older daemons do not send has a
+default.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypeVar
+
+import msgspec
+
+from watchslo.errors import UNDECODABLE
+from watchslo.report.incident import (
+    CauseRecord,
+    CurvePoint,
+    EventCounts,
+    EventRecord,
+    GuaranteeCount,
+    IncidentReport,
+    LatencyCurve,
+    OwnRecord,
+    PresentVerdict,
+    ReportPeriod,
+    WatchRecord,
+)
+from watchslo.report.wording import at
+from watchslo.snapshot import Confidence
+from watchslo.timeline.condition import P99
+from watchslo.timeline.day import MINUTE_SECONDS, MINUTES, Minute
+from watchslo.timeline.events import EventKind
+from watchslo.timeline.format import part_note, printable
+from watchslo.timeline.verdict import Level
+
+HOUR_SECONDS = 3600.0  # that a daemon keeps the figures of its watches
+DAY_SECONDS = MINUTES * MINUTE_SECONDS
+INITIAL = "initial"  # an event of a list: nothing to measure
+MOST_EVENTS = 500  # that a daemon keeps
+
+T = TypeVar("T")
+
+
+class UnreadableDocumentError(Exception):
+    """A document is not one of a daemon, or of an unknown version of the API."""
+
+
+class _Kept(msgspec.Struct, rename="camel", frozen=True):
+    """Decoded from camelCase."""
+
+
+class _KeptObjective(_Kept, frozen=True):
+    threshold: float
+    events_target: float
+    minutes_target: float
+    verdicts: dict[str, int] = {}
+
+
+class _KeptWindow(_Kept, frozen=True):
+    name: str
+
+
+class _KeptLatency(_Kept, frozen=True):
+    """`windows` is empty without quantiles."""
+
+    objective: _KeptObjective
+    windows: list[_KeptWindow]
+    unmeasured: dict[str, int] = {}
+
+
+class _KeptGuarantees(_Kept, frozen=True):
+    checked: dict[str, int] = {}
+    violations: dict[str, int] = {}
+
+
+class _KeptDomain(_Kept, frozen=True):
+    name: str
+    resolution: float | None = None
+
+
+class _KeptStream(_Kept, frozen=True):
+    watch: str
+    apiserver: str
+    domain: str
+    latency: _KeptLatency
+    guarantees: _KeptGuarantees = _KeptGuarantees()
+    condition: str | None = None
+
+
+class _KeptCause(_Kept, frozen=True):
+    cause: str
+    apiserver: str | None
+    watch: str | None
+    confidence: str
+    since: datetime
+    evidence: str
+    next: str
+
+
+class _KeptName(_Kept, frozen=True):
+    cluster: str | None = None
+    part: str | None = None
+
+
+class _KeptShard(_Kept, frozen=True):
+    elsewhere: int = 0
+
+
+class _KeptBuild(_Kept, frozen=True):
+    version: str
+
+
+class _KeptMonitor(_Kept, frozen=True):
+    build: _KeptBuild
+    started_at: datetime
+    tainted_seconds: float
+    cluster: str | None = None
+    instance: _KeptName = _KeptName()
+    shard: _KeptShard = _KeptShard()
+
+
+class _KeptVerdict(_Kept, frozen=True):
+    level: str
+    text: str
+    figures: str = ""
+
+
+class KeptStatus(_Kept, frozen=True):
+    """`/api/v1/status`: the present, and counts since the start."""
+
+    at: datetime
+    monitor: _KeptMonitor
+    causes: list[_KeptCause]
+    domains: list[_KeptDomain]
+    streams: list[_KeptStream]
+    verdict: _KeptVerdict | None = None
+
+
+class KeptEvent(_Kept, frozen=True):
+    """An event of the timeline."""
+
+    at: datetime
+    kind: str
+    level: str
+    text: str
+    cause: _KeptCause | None = None
+
+
+class KeptDay(_Kept, frozen=True):
+    """The last day; its last minute began at `until`."""
+
+    until: datetime
+    minutes: str
+
+
+class KeptUpdate(_Kept, frozen=True):
+    """The first event of the feed, which has everything."""
+
+    happened: list[KeptEvent]
+    day: KeptDay | None = None
+
+
+class KeptPast(_Kept, frozen=True):
+    """The figures of one watch: columns of the same length."""
+
+    watch: str
+    apiserver: str
+    threshold: float
+    at: list[float]
+    judged: list[float | None]
+    lower: list[float | None]
+    upper: list[float | None]
+    quantile: float = P99
+    minutes: str = ""
+
+
+class KeptSeries(_Kept, frozen=True):
+    """`/api/v1/series`: figures of an hour, and minutes of a day."""
+
+    watches: list[KeptPast]
+    step: float = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonDocuments:
+    """What a daemon answered, all at about the same time."""
+
+    status: KeptStatus
+    update: KeptUpdate
+    series: KeptSeries
+
+
+def decode(body: bytes, form: type[T]) -> T:
+    """Return a document; raises UnreadableDocumentError."""
+    try:
+        return msgspec.json.decode(body, type=form)
+    except UNDECODABLE:
+        raise UnreadableDocumentError from None
+
+
+def report_of(documents: DaemonDocuments, period: ReportPeriod, place: str, made_wall: float) -> IncidentReport:
+    """Return the report of a daemon at the URL `place`."""
+    status, monitor = documents.status, documents.status.monitor
+    started = monitor.started_at.timestamp()
+    cluster = monitor.instance.cluster or monitor.cluster
+    name = ", ".join(filter(None, (cluster, monitor.instance.part)))
+    return IncidentReport(
+        title=printable(f"watchslo: {name}" if name else "watchslo"),
+        source=printable(f"the daemon at {place} (watchslo {monitor.build.version})"),
+        made_wall=made_wall,
+        period=period,
+        known_wall=max(started, made_wall - DAY_SECONDS),
+        counted_wall=started,
+        watches=tuple(_watches(documents, period)),
+        causes=tuple(_causes(documents, period)),
+        events=tuple(
+            EventRecord(event.at.timestamp(), _level(event.level), printable(event.text))
+            for event in documents.update.happened
+            if _within(event.at, period)
+        ),
+        guarantees=tuple(_guarantees(status.streams)),
+        own=OwnRecord(overloaded_seconds=monitor.tainted_seconds, notes=tuple(_notes(documents, period, made_wall))),
+        now=_present(status.verdict),
+        proven_only=bool(status.streams) and not any(stream.latency.windows for stream in status.streams),
+        violated=_is_violated(documents, period),
+    )
+
+
+def _present(verdict: _KeptVerdict | None) -> PresentVerdict | None:
+    if verdict is None:
+        return None
+    return PresentVerdict(_level(verdict.level), printable(verdict.text), printable(verdict.figures))
+
+
+def _level(level: str) -> Level:
+    return Level(level) if level in [*Level] else Level.UNKNOWN
+
+
+def _within(when: datetime, period: ReportPeriod) -> bool:
+    return period.since_wall <= when.timestamp() <= period.until_wall
+
+
+# --- watches ----------------------------------------------------------------------------------------------------------
+
+
+def _watches(documents: DaemonDocuments, period: ReportPeriod) -> Iterator[WatchRecord]:
+    streams = {(stream.apiserver, stream.watch): stream for stream in documents.status.streams}
+    resolutions = {domain.name: domain.resolution or 0.0 for domain in documents.status.domains}
+    day = documents.update.day
+    until = math.floor(day.until.timestamp() / MINUTE_SECONDS) if day else 0
+    for past in documents.series.watches:
+        stream = streams.get((past.apiserver, past.watch))
+        objective = stream.latency.objective if stream else None
+        points = _points(past, period, resolutions.get(stream.domain, 0.0) if stream else 0.0)
+        yield WatchRecord(
+            watch=printable(past.watch),
+            apiserver=printable(past.apiserver),
+            curve=LatencyCurve(tuple(points), documents.series.step, past.quantile, past.threshold),
+            minutes=tuple(_minutes(past.minutes, until, period)),
+            events=_counts(stream.latency) if stream else EventCounts(),
+            minutes_target=objective.minutes_target if objective else None,
+            events_target=objective.events_target if objective else None,
+            now=printable(stream.condition) if stream and stream.condition else None,
+        )
+
+
+def _points(past: KeptPast, period: ReportPeriod, resolution: float) -> Iterator[CurvePoint]:
+    """Yield the points of the period; an estimate below the resolution of the clock is no measurement."""
+    for at_wall, judged, lower, upper in zip(past.at, past.judged, past.lower, past.upper, strict=True):
+        if lower is not None and period.since_wall <= at_wall <= period.until_wall:
+            estimate = judged if judged is not None and judged >= resolution else None
+            yield CurvePoint(at_wall, estimate, lower, math.inf if upper is None else upper)
+
+
+def _minutes(digits: str, until: int, period: ReportPeriod) -> Iterator[Minute]:
+    """Yield the verdict on each minute of the period; `until` is the number of the last minute in `digits`."""
+    first = until - len(digits) + 1
+    for number in range(period.first_minute, period.first_minute + period.minutes):
+        yield Minute(int(digits[number - first])) if first <= number <= until else Minute.NO_DATA
+
+
+def _counts(latency: _KeptLatency) -> EventCounts:
+    verdicts = latency.objective.verdicts
+    unmeasured = sum(count for reason, count in latency.unmeasured.items() if reason != INITIAL)
+    return EventCounts(verdicts.get("within", 0), verdicts.get("beyond", 0), verdicts.get("uncertain", 0), unmeasured)
+
+
+# --- causes and guarantees --------------------------------------------------------------------------------------------
+
+
+def _causes(documents: DaemonDocuments, period: ReportPeriod) -> Iterator[CauseRecord]:
+    """Yield the causes that are active, and those that ended in the period."""
+    ended = [
+        (event.cause, event.at.timestamp())
+        for event in documents.update.happened
+        if event.kind == EventKind.CAUSE_ENDED and event.cause
+    ]
+    for cause, until_wall in [*ended, *((cause, None) for cause in documents.status.causes)]:
+        since_wall = cause.since.timestamp()
+        if since_wall <= period.until_wall and (until_wall is None or until_wall >= period.since_wall):
+            yield CauseRecord(
+                cause=printable(cause.cause),
+                place=printable(" at ".join(filter(None, (cause.watch, cause.apiserver)))),
+                confidence=Confidence(cause.confidence) if cause.confidence in [*Confidence] else None,
+                since_wall=since_wall,
+                until_wall=until_wall if until_wall is None or until_wall <= period.until_wall else None,
+                evidence=printable(cause.evidence),
+                next=printable(cause.next),
+            )
+
+
+def _guarantees(streams: Iterable[_KeptStream]) -> Iterator[GuaranteeCount]:
+    checked: dict[str, int] = {}
+    violations: dict[str, int] = {}
+    for stream in streams:
+        _add(checked, stream.guarantees.checked)
+        _add(violations, stream.guarantees.violations)
+    for guarantee in dict.fromkeys((*checked, *violations)):
+        yield GuaranteeCount(printable(guarantee), checked.get(guarantee, 0), violations.get(guarantee, 0))
+
+
+def _is_violated(documents: DaemonDocuments, period: ReportPeriod) -> bool:
+    """Return True if a guarantee was violated in the period; counts of a daemon that started before do not show it."""
+    return any(event.kind == EventKind.VIOLATED and _within(event.at, period) for event in documents.update.happened)
+
+
+def _add(totals: dict[str, int], counts: Mapping[str, int]) -> None:
+    for name, count in counts.items():
+        totals[name] = totals.get(name, 0) + count
+
+
+# --- what a daemon does not keep --------------------------------------------------------------------------------------
+
+
+def _notes(documents: DaemonDocuments, period: ReportPeriod, made_wall: float) -> Iterator[str]:
+    monitor = documents.status.monitor
+    if part := part_note(monitor.instance.part, monitor.shard.elsewhere):
+        yield printable(part)
+    started = monitor.started_at.timestamp()
+    if (kept := made_wall - HOUR_SECONDS) > max(period.since_wall, started) + MINUTE_SECONDS:
+        yield f"A daemon keeps curves for an hour, so they begin at {at(kept)}; --prometheus has them for longer."
+    if started < period.since_wall - MINUTE_SECONDS:
+        yield f"Events, guarantees and lag are counted since watchslo started, at {at(started)}, not for the period."
+    happened = documents.update.happened
+    first = happened[0].at.timestamp() if happened else 0.0
+    if len(happened) >= MOST_EVENTS and first > max(period.since_wall, started):
+        yield f"A daemon keeps {MOST_EVENTS} events of its timeline: those before {at(first)} are gone."

@@ -1,0 +1,260 @@
+"""A report from the answers of a Prometheus that scrapes watchslo. Pure."""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from watchslo.diagnose.rules import TABLE
+from watchslo.report.answer import violated
+from watchslo.report.incident import (
+    CauseRecord,
+    CurvePoint,
+    EventCounts,
+    EventRecord,
+    GuaranteeCount,
+    IncidentReport,
+    LatencyCurve,
+    OwnRecord,
+    ReportPeriod,
+    WatchRecord,
+)
+from watchslo.report.queries import Asked, MetricSeries, minute_of, step_of
+from watchslo.snapshot import Guarantee
+from watchslo.timeline.condition import P99, placed
+from watchslo.timeline.day import MINUTE_SECONDS, Minute
+from watchslo.timeline.events import OWN_LAG_SECONDS
+from watchslo.timeline.format import counted, duration, printable, some_of
+from watchslo.timeline.verdict import Level
+
+Answers = Mapping[Asked, Sequence[MetricSeries]]
+_Key = tuple[str, str]
+"""The apiserver and the name of a watch."""
+
+GUARANTEES = tuple(Guarantee)
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """For how long something held, and whether it still did at the end."""
+
+    since_wall: float
+    until_wall: float
+    ended: bool
+
+
+def report_of(
+    answers: Answers, period: ReportPeriod, place: str, made_wall: float, cluster: str | None
+) -> IncidentReport:
+    """Return the report from the Prometheus at the URL `place`; the answer to `Asked.BUILDS` must not be empty."""
+    versions = sorted(one.metric.get("version", "unknown") for one in answers[Asked.BUILDS])
+    proven_only = not answers[Asked.MINUTES] and bool(answers[Asked.EVENTS])
+    absent = _absent(answers[Asked.PRESENT], period, made_wall)
+    watches = tuple(_watches(answers, period, proven_only=proven_only))
+    causes = tuple(_causes(answers[Asked.CAUSES], period))
+    first = next((minute for minute in range(period.minutes) if minute not in absent), 0)
+    return IncidentReport(
+        title=printable(f"watchslo: {cluster}" if cluster else "watchslo"),
+        source=printable(f"the Prometheus at {place} (watchslo {some_of(versions)})"),
+        made_wall=made_wall,
+        period=period,
+        known_wall=max(period.since_wall, period.begin_of(first)),
+        counted_wall=period.since_wall,
+        watches=watches,
+        causes=causes,
+        events=tuple(sorted(_events(answers, period, watches, causes), key=lambda event: event.at_wall)),
+        guarantees=tuple(_guarantees(answers)),
+        own=OwnRecord(
+            overloaded_seconds=max((one.last for one in answers[Asked.OVERLOADED]), default=None),
+            absent=frozenset(minute for minute in absent if minute > first),
+            notes=tuple(_notes(answers, proven_only=proven_only)),
+        ),
+        proven_only=proven_only,
+        violated=any(one.last > 0.0 for one in answers[Asked.VIOLATIONS]),
+    )
+
+
+def _absent(present: Iterable[MetricSeries], period: ReportPeriod, made_wall: float) -> frozenset[int]:
+    """Return the minutes in which no instance was scraped."""
+    seen = {minute_of(at, period) for one in present for at, count in one.numbers if count}
+    past = range(sum(period.begin_of(minute + 1) < made_wall - MINUTE_SECONDS for minute in range(period.minutes)))
+    return frozenset(minute for minute in past if minute not in seen)
+
+
+# --- watches ----------------------------------------------------------------------------------------------------------
+
+
+def _key(series: MetricSeries) -> _Key:
+    return series.metric.get("apiserver", ""), series.metric.get("watch", "")
+
+
+def _name(series: MetricSeries) -> str:
+    apiserver, watch = _key(series)
+    return printable(placed(watch, apiserver))
+
+
+def _watches(answers: Answers, period: ReportPeriod, *, proven_only: bool) -> Iterator[WatchRecord]:
+    minutes = {_key(one): _minutes(one, period) for one in answers[Asked.MINUTES]}
+    if proven_only:
+        minutes = {_key(one): _late_minutes(one, period) for one in answers[Asked.LATE_MINUTES]}
+    curves = {
+        bound: {_key(one): dict(one.numbers) for one in answers[bound]}
+        for bound in (Asked.LOWER, Asked.ESTIMATE, Asked.UPPER)
+    }
+    thresholds = {_key(one): one.last for one in answers[Asked.THRESHOLD]}
+    targets = {(one.metric.get("kind"), *_key(one)): one.last for one in answers[Asked.TARGETS]}
+    counts = _counts(answers)
+    step = step_of(period)
+    nothing = (Minute.NO_DATA,) * period.minutes
+    for key in sorted({*minutes, *counts, *curves[Asked.LOWER]}, key=lambda one: (one[1], one[0])):
+        apiserver, watch = key
+        threshold = thresholds.get(key, thresholds.get(("", "")))
+        points = tuple(_points(*(curves[bound].get(key, {}) for bound in curves)))
+        yield WatchRecord(
+            watch=printable(watch),
+            apiserver=printable(apiserver),
+            curve=LatencyCurve(points, step, P99, threshold),
+            minutes=minutes.get(key, nothing),
+            events=counts.get(key, EventCounts()),
+            minutes_target=targets.get(("minutes", *key), targets.get(("minutes", "", ""))),
+            events_target=targets.get(("events", *key), targets.get(("events", "", ""))),
+        )
+
+
+def _points(
+    lower: Mapping[float, float], estimate: Mapping[float, float], upper: Mapping[float, float]
+) -> Iterator[CurvePoint]:
+    """Yield a point for each lower bound; an upper bound that is absent is infinite."""
+    for at_wall, bound in sorted(lower.items()):
+        yield CurvePoint(at_wall, estimate.get(at_wall), bound, upper.get(at_wall, math.inf))
+
+
+def _minutes(series: MetricSeries, period: ReportPeriod) -> tuple[Minute, ...]:
+    verdicts = {minute_of(at, period): Minute(int(value)) for at, value in series.numbers}
+    return tuple(verdicts.get(minute, Minute.NO_DATA) for minute in range(period.minutes))
+
+
+def _late_minutes(series: MetricSeries, period: ReportPeriod) -> tuple[Minute, ...]:
+    late = {minute_of(at, period) for at, value in series.numbers if value > 0.0}
+    return tuple(Minute.BAD if minute in late else Minute.NO_DATA for minute in range(period.minutes))
+
+
+def _counts(answers: Answers) -> dict[_Key, EventCounts]:
+    counts: dict[_Key, EventCounts] = defaultdict(EventCounts)
+    for one in answers[Asked.EVENTS]:
+        if (verdict := one.metric.get("verdict")) in ("within", "beyond", "uncertain"):
+            counts[_key(one)] = replace(counts[_key(one)], **{verdict: one.last})
+    for one in answers[Asked.UNMEASURED]:
+        counts[_key(one)] = replace(counts[_key(one)], unmeasured=one.last)
+    return counts
+
+
+# --- what held for a while --------------------------------------------------------------------------------------------
+
+
+def _spans(series: MetricSeries, period: ReportPeriod) -> Iterator[_Span]:
+    """Yield for how long a series that is absent otherwise was there, from its points every `step` seconds."""
+    step = step_of(period)
+    times = [at for at, _ in series.values]
+    begins = [now for before, now in zip([-math.inf, *times], times, strict=False) if now - before > 1.5 * step]
+    for begin, following in zip(begins, [*begins[1:], math.inf], strict=True):
+        last = max(at for at in times if at < following)
+        yield _Span(begin, min(last + step, period.until_wall), last + 1.5 * step < period.until_wall)
+
+
+def _causes(found: Iterable[MetricSeries], period: ReportPeriod) -> Iterator[CauseRecord]:
+    for series in found:
+        cause, apiserver, watch = (printable(series.metric.get(label, "")) for label in ("cause", "apiserver", "watch"))
+        advice = next((row.next for row in TABLE if row.cause == cause), "")
+        for span in _spans(series, period):
+            yield CauseRecord(
+                cause=cause,
+                place=" at ".join(filter(None, (watch, apiserver))),
+                confidence=None,
+                since_wall=span.since_wall,
+                until_wall=span.until_wall if span.ended else None,
+                evidence="",
+                next=advice.format(apiserver=apiserver or "every apiserver", watch=watch or "the late resources"),
+            )
+
+
+def _guarantees(answers: Answers) -> Iterator[GuaranteeCount]:
+    """Yield each guarantee; with `metrics: proven` violations have no label, and all of them are one row."""
+    checks = {one.metric.get("guarantee", ""): one.last for one in answers[Asked.CHECKS]}
+    violations = {one.metric.get("guarantee", ""): one.last for one in answers[Asked.VIOLATIONS]}
+    for guarantee in dict.fromkeys((*GUARANTEES, *checks, *violations)):
+        if guarantee in checks or guarantee in violations:
+            yield GuaranteeCount(
+                printable(guarantee) or "any guarantee", checks.get(guarantee), violations.get(guarantee, 0.0)
+            )
+
+
+# --- the timeline -----------------------------------------------------------------------------------------------------
+
+
+def _events(
+    answers: Answers, period: ReportPeriod, watches: Iterable[WatchRecord], causes: Iterable[CauseRecord]
+) -> Iterator[EventRecord]:
+    for watch in watches:
+        for bad in watch.spans(period):
+            yield EventRecord(bad.since_wall, Level.BAD, f"{watch.name}: bad minutes begin")
+            if bad.until_wall < period.until_wall:
+                text = f"{watch.name}: bad minutes end ({bad.minutes} of them)"
+                yield EventRecord(bad.until_wall, Level.GOOD, text)
+    for cause in causes:
+        where = f"{cause.cause}{f': {cause.place}' if cause.place else ''}"
+        yield EventRecord(cause.since_wall, Level.BAD, f"cause {where} began")
+        if cause.until_wall is not None:
+            yield EventRecord(cause.until_wall, Level.GOOD, f"cause {where} ended")
+    yield from _held(
+        answers[Asked.STALLED], period, "stalled: the watch is open, but delivers no events", "delivers again"
+    )
+    yield from _held(answers[Asked.CLOSED], period, "not open", "open again")
+    for series in answers[Asked.SILENT]:
+        apiserver = printable(series.metric.get("apiserver", ""))
+        for span in _spans(series, period):
+            yield EventRecord(span.since_wall, Level.BAD, f"apiserver {apiserver} answers nothing")
+            if span.ended:
+                yield EventRecord(span.until_wall, Level.UNKNOWN, f"apiserver {apiserver} answers again")
+    yield from _counted(answers)
+
+
+def _held(found: Iterable[MetricSeries], period: ReportPeriod, begins: str, ends: str) -> Iterator[EventRecord]:
+    for series in found:
+        for span in _spans(series, period):
+            yield EventRecord(span.since_wall, Level.BAD, f"{_name(series)}: {begins}")
+            if span.ended:
+                yield EventRecord(span.until_wall, Level.GOOD, f"{_name(series)}: {ends}")
+
+
+def _counted(answers: Answers) -> Iterator[EventRecord]:
+    for series in answers[Asked.VIOLATED_AT]:
+        guarantee = printable(series.metric.get("guarantee", "")) or "any guarantee"
+        for at, count in series.numbers:
+            yield EventRecord(at, Level.BAD, f"{_name(series)}: {violated(guarantee, count)}")
+    for series in answers[Asked.RELISTED_AT]:
+        for at, count in series.numbers:
+            times = f", {round(count):,} times" if count > 1 else ""
+            reason = printable(series.metric.get("reason", ""))
+            yield EventRecord(at, Level.UNKNOWN, f"{_name(series)}: started over ({reason}){times}")
+    for series in answers[Asked.OVERLOADED_AT]:
+        for at, seconds in series.numbers:
+            if seconds >= OWN_LAG_SECONDS:
+                yield EventRecord(at, Level.BAD, f"watchslo itself could not keep up for {duration(seconds)}")
+
+
+def _notes(answers: Answers, *, proven_only: bool) -> Iterator[str]:
+    if proven_only:
+        yield (
+            "The targets have metrics: proven, and so no quantiles, curves and judged minutes; a minute is bad if an "
+            "event was proven late."
+        )
+    if answers[Asked.CAUSES]:
+        yield (
+            "Prometheus keeps when causes were active, but neither their evidence nor their confidence; the log of "
+            "watchslo has both."
+        )
+    if {_key(one) for one in answers[Asked.THRESHOLD]} == {("", "")}:
+        yield "The threshold is the common one: those of single watches are exported with metrics: full only."
+    if len(answers[Asked.BUILDS]) > 1:
+        yield f"{counted(len(answers[Asked.BUILDS]), 'version')} of watchslo were scraped in the period."
