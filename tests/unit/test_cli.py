@@ -15,6 +15,7 @@ from watchslo.app.overview import Protection, ViewOptions
 from watchslo.app.rbac import RbacOptions
 from watchslo.app.rehearse.plan import Dimensions, Limits
 from watchslo.app.rehearse.plan import RehearseOptions as Rehearsed
+from watchslo.app.report import ReportOptions
 from watchslo.app.rules import RulesOptions
 from watchslo.app.run import Overrides
 from watchslo.app.top import TopOptions as Looked
@@ -52,7 +53,7 @@ def called(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         return 1
 
     names = ("run.run", "demo.demo", "check.check", "verify.verify", "doctor.doctor", "rehearse.rehearse")
-    for name in (*names, "rules.rules", "rbac.rbac", "top.top", "overview.view"):
+    for name in (*names, "rules.rules", "rbac.rbac", "top.top", "overview.view", "report.report"):
         monkeypatch.setattr(f"watchslo.app.{name}", note)
     return calls
 
@@ -82,7 +83,7 @@ def test_list_of_commands_shows_whole_sentences(
     ("words", "completed"),
     [
         ([], [*sorted(commands.commands), ":4"]),
-        (["re"], ["rehearse", ":4"]),
+        (["re"], ["rehearse", "report", ":4"]),
         (["rehearse", "--str"], ["--strategy", ":4"]),
         (["rehearse", "--strategy", "p"], ["paged", "parallel", ":4"]),
         (["validate", ""], [":0"]),
@@ -135,6 +136,28 @@ def test_view(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
         (ViewOptions(output="table"), Protection()),
         (ViewOptions(output="json"), Protection()),
     ]
+
+
+def test_report(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
+    assert watchslo("report") == 0
+    line = "report --prometheus p --since 2h --until 1h --job-selector s --cluster-label l --format markdown --brief"
+    assert watchslo(*line.split(), "-o", "f", "--token-file", "t", "--ca-file", "c", "--insecure") == 0
+    assert watchslo("report", "u") == 0
+    credentials = DaemonCredentials(Path("t"), Path("c"), insecure=True)
+    everything = ReportOptions(None, "p", "2h", "1h", "s", "l", "markdown", True, Path("f"), credentials)  # noqa: FBT003
+    assert called == [(ReportOptions(),), (everything,), (ReportOptions("u"),)]
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [("report u --prometheus p", "not both"), ("report --job-selector s", "need --prometheus")],
+)
+def test_report_refuses_options_that_contradict_each_other(
+    line: str, why: str, watchslo: Watchslo, called: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert watchslo(*line.split()) == 2
+    assert why in capsys.readouterr().err
+    assert called == []
 
 
 def test_check_exits_with_its_code(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:

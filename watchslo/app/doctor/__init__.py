@@ -29,8 +29,9 @@ from watchslo.app.doctor.instance import check_instance
 from watchslo.app.doctor.loaded_rules import check_rules
 from watchslo.app.doctor.monitors import NAMESPACE
 from watchslo.app.doctor.panels import CHECKOUT, PanelQuery, catalogue_queries, check_panels, dashboard_queries
-from watchslo.app.doctor.prometheus import Prometheus, check_alertmanagers, check_scrapes
+from watchslo.app.doctor.prometheus import check_alertmanagers, check_scrapes
 from watchslo.app.http_endpoint import NO_CREDENTIALS, DaemonCredentials, HttpEndpoint
+from watchslo.app.prometheus_client import Prometheus
 from watchslo.app.session import run_on_loop
 from watchslo.app.table import plain_console
 from watchslo.config.loading import load

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from watchslo.app.doctor.findings import DeploymentFinding, good, problem, warning
-from watchslo.app.doctor.prometheus import LoadedGroup, LoadedRule, Prometheus
+from watchslo.app.prometheus_client import LoadedGroup, LoadedRule, Prometheus
 from watchslo.config.values import parse_duration
 from watchslo.errors import ConnectError
 from watchslo.rules.rule import RuleDefinition, RuleGroup

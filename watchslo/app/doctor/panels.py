@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from watchslo.app.doctor.findings import DeploymentFinding, good, unchecked, warning
-from watchslo.app.doctor.prometheus import Prometheus
+from watchslo.app.prometheus_client import Prometheus
 from watchslo.errors import ConfigError, ConnectError
 from watchslo.serve.metrics import FAMILIES, Detail, Type
 from watchslo.timeline.format import counted, some_of

@@ -1,125 +1,13 @@
-"""Asks a Prometheus, and checks whether it scrapes watchslo and can send alerts."""
+"""Checks whether a Prometheus scrapes watchslo and can send alerts."""
 
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from http import HTTPStatus
-from typing import Generic, TypeVar
-
-import msgspec
 
 from watchslo.app.doctor.findings import DeploymentFinding, good, problem, unchecked, warning
-from watchslo.app.http_endpoint import HttpEndpoint
-from watchslo.errors import UNDECODABLE, ConnectError
+from watchslo.app.prometheus_client import Prometheus, Sample, ScrapeTarget
+from watchslo.errors import ConnectError
 from watchslo.timeline.format import counted, some_of
 
 SCRAPED, ALERTS = "scrapes", "alerts"
-RECENT_SECONDS = 3600.0  # a series without samples for so long counts as absent
-_REFUSALS: Mapping[int, str] = {
-    HTTPStatus.UNAUTHORIZED: "it requires a valid token; pass one with --prometheus-token-file",
-    HTTPStatus.FORBIDDEN: "this identity may not read it; pass another token with --prometheus-token-file",
-    HTTPStatus.NOT_FOUND: "it does not serve this part of the API of Prometheus; check the URL and its path",
-}
-_T = TypeVar("_T")
-
-
-class Sample(msgspec.Struct):
-    """One element of an instant vector."""
-
-    metric: dict[str, str]
-    value: tuple[float, str]
-
-    @property
-    def number(self) -> float:
-        return float(self.value[1])
-
-
-class _Vector(msgspec.Struct, rename="camel"):
-    result_type: str
-    result: list[Sample]
-
-
-class ScrapeTarget(msgspec.Struct, rename="camel"):
-    """A target: the error of its last scrape is empty if it succeeded."""
-
-    labels: dict[str, str]
-    last_error: str = ""
-
-
-class _Targets(msgspec.Struct, rename="camel"):
-    active_targets: list[ScrapeTarget]
-
-
-class LoadedRule(msgspec.Struct):
-    """A rule that Prometheus evaluates; `duration` is the `for` of an alert in seconds."""
-
-    name: str
-    query: str
-    duration: float = 0.0
-    labels: dict[str, str] | None = None
-    health: str = "ok"
-
-
-class LoadedGroup(msgspec.Struct):
-    """A group of rules that Prometheus evaluates."""
-
-    name: str
-    rules: list[LoadedRule]
-
-
-class _LoadedGroups(msgspec.Struct):
-    groups: list[LoadedGroup]
-
-
-class _Alertmanagers(msgspec.Struct, rename="camel"):
-    active_alertmanagers: list[dict[str, str]]
-
-
-class Prometheus:
-    """The HTTP API of a Prometheus; each method raises ConnectError with the reason if there is no usable answer."""
-
-    def __init__(self, endpoint: HttpEndpoint) -> None:
-        self._endpoint = endpoint
-
-    async def query(self, expression: str) -> list[Sample]:
-        """Return the vector of an instant query."""
-        return (await self._get("/api/v1/query", _Vector, query=expression)).result
-
-    async def targets(self) -> list[ScrapeTarget]:
-        return (await self._get("/api/v1/targets", _Targets, state="active")).active_targets
-
-    async def rule_groups(self) -> list[LoadedGroup]:
-        return (await self._get("/api/v1/rules", _LoadedGroups)).groups
-
-    async def alertmanagers(self) -> int:
-        """Return how many Alertmanagers it sends alerts to."""
-        return len((await self._get("/api/v1/alertmanagers", _Alertmanagers)).active_alertmanagers)
-
-    async def formatted(self, expression: str) -> str:
-        """Return the expression in the form that Prometheus gives to equal expressions."""
-        return await self._get("/api/v1/format_query", str, query=expression)
-
-    async def present(self, metrics: Iterable[str]) -> set[str]:
-        """Return those of the metrics that have had samples recently."""
-        names = "|".join(sorted(metrics))
-        recent = {"start": f"{time.time() - RECENT_SECONDS:.0f}", "match[]": f'{{__name__=~"{names}"}}'}
-        return {*await self._get("/api/v1/label/__name__/values", list[str], **recent)}
-
-    async def _get(self, path: str, form: type[_T], **query: str) -> _T:
-        status, body = await self._endpoint.get(path, query)
-        if status != HTTPStatus.OK:
-            raise ConnectError(_REFUSALS.get(status, f"it answers {status}"))
-        try:
-            return msgspec.json.decode(body, type=_answer(form)).data
-        except UNDECODABLE:
-            raise ConnectError("the answer is not one of a Prometheus; check the URL") from None
-
-
-def _answer(form: type[_T]) -> type["_PrometheusAnswer[_T]"]:
-    return _PrometheusAnswer[form]  # type: ignore[valid-type]
-
-
-class _PrometheusAnswer(msgspec.Struct, Generic[_T]):
-    data: _T
 
 
 def scrape_findings(

@@ -9,7 +9,7 @@ from aiohttp import web
 from tests.unit.app.doctor.server import serving, success
 from watchslo.app.doctor.findings import FindingLevel
 from watchslo.app.doctor.loaded_rules import RuleDifferences, check_rules, compare_rules, rule_findings, without_spaces
-from watchslo.app.doctor.prometheus import LoadedGroup, LoadedRule, Prometheus
+from watchslo.app.prometheus_client import LoadedGroup, LoadedRule, Prometheus
 from watchslo.rules.rule import RuleDefinition, RuleGroup
 
 PROBLEM, WARNING, UNCHECKED, GOOD = FindingLevel

@@ -18,7 +18,7 @@ from watchslo.app.doctor.panels import (
     dashboard_queries,
     panel_findings,
 )
-from watchslo.app.doctor.prometheus import Prometheus
+from watchslo.app.prometheus_client import Prometheus
 from watchslo.config.model import Config
 from watchslo.errors import ConfigError
 from watchslo.rules.pack import rule_groups

@@ -8,15 +8,8 @@ from aiohttp import web
 
 from tests.unit.app.doctor.server import serving, success, vector
 from watchslo.app.doctor.findings import FindingLevel
-from watchslo.app.doctor.prometheus import (
-    Prometheus,
-    Sample,
-    ScrapeTarget,
-    check_alertmanagers,
-    check_scrapes,
-    scrape_findings,
-    version_findings,
-)
+from watchslo.app.doctor.prometheus import check_alertmanagers, check_scrapes, scrape_findings, version_findings
+from watchslo.app.prometheus_client import Prometheus, Sample, ScrapeTarget
 from watchslo.errors import ConnectError
 
 PROBLEM, WARNING, UNCHECKED, GOOD = FindingLevel

@@ -1,0 +1,264 @@
+"""`watchslo report`: the period, what it asks a daemon or a Prometheus, what it writes, and how it fails."""
+
+import json
+import socket
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from tests.unit.report.incidents import BEGIN_WALL, QUIET, bodies
+from watchslo.app import report as command
+from watchslo.app.http_endpoint import DaemonCredentials
+from watchslo.app.report import ReportOptions, period_of
+from watchslo.errors import ConfigError, ConnectError, WatchsloError
+from watchslo.report.queries import Asked, queries
+from watchslo.rules.settings import RuleSettings
+
+NOW_WALL = BEGIN_WALL + 45 * 60
+PODS = {"apiserver": "service", "group": "", "resource": "pods", "watch": "pods"}
+STATUS, FEED, SERIES = "/api/v1/status", "/api/v1/events", "/api/v1/series"
+
+Answers = Mapping[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def now(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with monkeypatch.context() as patch:
+        patch.setattr("watchslo.app.report.time.time", lambda: NOW_WALL)
+        yield
+
+
+def daemon_answers(**changed: Any) -> dict[str, Any]:
+    status, full, series = bodies()
+    feed = b"retry: 2000\n\nevent: full\nid: 1-1\ndata: %b\n\n" % full
+    return {STATUS: status, FEED: feed, SERIES: series} | changed
+
+
+@asynccontextmanager
+async def serving(answers: Answers) -> AsyncIterator[str]:
+    """Serve these bodies, or statuses, by path; the feed never ends."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        given = answers.get(request.path, 404)
+        given = given(request) if callable(given) else given
+        if isinstance(given, int):
+            return web.Response(status=given)
+        if request.path != FEED:
+            return web.Response(body=given)
+        endless = web.StreamResponse()
+        await endless.prepare(request)
+        for begin in range(0, len(given), 1000):
+            await endless.write(given[begin : begin + 1000])
+        await endless.write(b"event: delta\n")
+        return endless
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", answer)
+    async with TestServer(app) as server:
+        yield str(server.make_url("")).rstrip("/")
+
+
+async def asked(answers: Answers, since: str = "45m", until: str | None = None) -> Any:
+    """Return the report of a daemon with these answers."""
+    async with serving(answers) as url:
+        options = ReportOptions(url)
+        return await command._ask_daemon(options, period_of(since, until, NOW_WALL), NOW_WALL)
+
+
+class TestPeriod:
+    @pytest.mark.parametrize(
+        ("since", "until", "seconds"),
+        [
+            ("1h", None, (-3600.0, 0.0)),
+            ("24h", None, (-86400.0, 0.0)),
+            ("2h", "90m", (-7200.0, -5400.0)),
+            ("2023-11-14T22:00:00Z", None, (-2700.0, 0.0)),
+            ("2023-11-14T23:00:00+01:00", "2023-11-14 22:30", (-2700.0, -900.0)),
+            ("1h", "2030-01-01", (-3600.0, 0.0)),
+        ],
+    )
+    def test_times_are_durations_or_moments(self, since: str, until: str | None, seconds: tuple[float, float]) -> None:
+        made = period_of(since, until, NOW_WALL)
+        assert (made.since_wall - NOW_WALL, made.until_wall - NOW_WALL) == seconds
+
+    @pytest.mark.parametrize(
+        ("since", "until", "why"),
+        [
+            ("yesterday", None, "--since: yesterday is neither a duration nor a time; write for example 1h or 2026-"),
+            ("1h", "90", "--until: 90 is neither a duration nor a time"),
+            ("2023-11-14T23:00:00Z", None, "--since: 2023-11-14T23:00:00Z is not in the past"),
+            ("1h", "2h", "--since: it must be before --until"),
+            ("30s", None, "--since: the period is shorter than a minute"),
+            ("2d", None, "--since: a report covers at most a day"),
+        ],
+    )
+    def test_unusable_times_are_refused(self, since: str, until: str | None, why: str) -> None:
+        with pytest.raises(ConfigError) as refused:
+            period_of(since, until, NOW_WALL)
+        assert str(refused.value).startswith(why)
+
+
+class TestDaemon:
+    async def test_report_has_what_the_daemon_answers(self) -> None:
+        made = await asked(daemon_answers())
+        assert [one.watch for one in made.bad_watches] == ["pods"]
+        assert made.source.startswith("the daemon at http://127.0.0.1:")
+
+    @pytest.mark.parametrize(
+        ("path", "answer", "why"),
+        [
+            (STATUS, 401, "it requires a valid token; pass one with --token-file"),
+            (STATUS, 403, "this identity may not read the status"),
+            (STATUS, 404, "the server is not a watchslo daemon"),
+            (SERIES, 500, "it answers 500"),
+            (STATUS, b"<html>", "the answer is not from a known version of watchslo"),
+            (FEED, b"retry: 2000\n\n{}\n\n", "the answer is not from a known version of watchslo"),
+        ],
+    )
+    async def test_unusable_answers_are_one_sentence(self, path: str, answer: Any, why: str) -> None:
+        with pytest.raises(ConnectError) as refused:
+            await asked(daemon_answers(**{path: answer}))
+        assert str(refused.value).startswith("http://127.0.0.1:")
+        assert why in str(refused.value)
+
+    async def test_daemon_that_has_not_judged_yet_is_asked_to_be_asked_again(self) -> None:
+        status = json.loads(bodies()[0]) | {"verdict": None}
+        with pytest.raises(ConnectError, match="try again in ten seconds"):
+            await asked(daemon_answers(**{STATUS: json.dumps(status).encode()}))
+
+    async def test_period_before_the_start_is_refused(self) -> None:
+        with pytest.raises(ConfigError, match=r"the daemon started later, at 2023-11-14 22:00 UTC; pass --prometheus"):
+            await asked(daemon_answers(), "2h", "1h")
+
+    async def test_default_address_that_does_not_answer_names_the_other_ways(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            monkeypatch.setattr(command, "DEFAULT_URL", f"http://127.0.0.1:{taken.getsockname()[1]}")
+        with pytest.raises(ConnectError, match=r"runs; or pass the URL of the daemon, or --prometheus$"):
+            await command._ask_daemon(ReportOptions(), period_of("1h", None, NOW_WALL), NOW_WALL)
+
+
+class TestPrometheus:
+    settings = RuleSettings(cluster_label="cluster")
+
+    def answers(self, **found: Sequence[tuple[Mapping[str, str], float]]) -> Callable[[web.Request], bytes]:
+        """Return an endpoint that answers each query with series of one value, by what is asked."""
+        period = period_of("45m", None, NOW_WALL)
+        texts = {query.expression: asked for asked, query in queries(self.settings, period).items()}
+
+        def answer(request: web.Request) -> bytes:
+            what = texts.get(request.query["query"])
+            samples = found.get(what.value if what else "jobs", [])
+            end = float(request.query["end"])
+            result = [{"metric": dict(labels), "values": [[end, str(value)]]} for labels, value in samples]
+            return json.dumps({"status": "success", "data": {"resultType": "matrix", "result": result}}).encode()
+
+        return answer
+
+    async def ask(self, answer: object, **options: Any) -> Any:
+        async with serving({"/api/v1/query_range": answer}) as url:
+            given = ReportOptions(prometheus=url, cluster_label="cluster", **options)
+            return await command._ask_prometheus(given, url, period_of("45m", None, NOW_WALL), NOW_WALL)
+
+    async def test_report_has_the_name_of_the_cluster(self) -> None:
+        made = await self.ask(
+            self.answers(
+                builds=[({"version": "1.2.3"}, 1.0)],
+                clusters=[({"cluster": "prod"}, 1.0)],
+                events=[({**PODS, "verdict": "within"}, 10.0)],
+            )
+        )
+        assert made.title == "watchslo: prod"
+        assert [one.watch for one in made.watches] == ["pods"]
+
+    async def test_several_clusters_are_not_mixed(self) -> None:
+        clusters = [({"cluster": "a"}, 1.0), ({"cluster": "b"}, 1.0)]
+        with pytest.raises(ConfigError, match=r"""several clusters, a and b; .* 'job="watchslo",cluster="b"'$"""):
+            await self.ask(self.answers(builds=[({"version": "1"}, 1.0)], clusters=clusters))
+
+    @pytest.mark.parametrize(
+        ("jobs", "why"),
+        [
+            ([({"job": "other"}, 1.0)], """from the job other: pass --job-selector 'job="other"'"""),
+            ([], "check the URL, and whether it scraped watchslo then; `watchslo doctor --prometheus`"),
+        ],
+    )
+    async def test_missing_metrics_name_other_jobs(self, jobs: list[tuple[Mapping[str, str], float]], why: str) -> None:
+        with pytest.raises(
+            ConnectError, match='has no metrics of watchslo with job="watchslo" in this period'
+        ) as error:
+            await self.ask(self.answers(jobs=jobs))
+        assert why in str(error.value)
+
+    @pytest.mark.parametrize(
+        ("answer", "why"),
+        [
+            (401, "it requires a valid token; pass one with --token-file"),
+            (403, "pass another token with --token-file"),
+            (404, "it does not serve this part of the API of Prometheus"),
+            (b"<html>", "the answer is not one of a Prometheus"),
+        ],
+    )
+    async def test_unusable_answers_are_one_sentence(self, answer: object, why: str) -> None:
+        with pytest.raises(ConnectError) as refused:
+            await self.ask(answer)
+        assert str(refused.value).startswith("http://127.0.0.1:")
+        assert why in str(refused.value)
+
+    async def test_wrong_options_are_refused(self) -> None:
+        with pytest.raises(ConfigError, match="--job-selector: x is not a selector"):
+            await self.ask(b"", job_selector="x")
+        with pytest.raises(ConfigError, match=r"--prometheus: ftp://x is not the URL of a Prometheus"):
+            await command._ask_prometheus(ReportOptions(), "ftp://x", period_of("1h", None, NOW_WALL), NOW_WALL)
+
+
+class TestOutput:
+    @pytest.fixture(autouse=True)
+    def report(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Answer with a report without a daemon."""
+        from tests.unit.report.incidents import incident  # noqa: PLC0415 - the story is slow to tell
+
+        def run(coroutine: Any) -> Any:
+            coroutine.close()
+            return incident(QUIET)
+
+        monkeypatch.setattr(command, "run_on_loop", run)
+        monkeypatch.setattr("watchslo.app.logs.set_up", lambda *_: None)
+
+    @pytest.mark.parametrize(
+        ("options", "begin"),
+        [
+            ({}, "<!doctype html>"),
+            ({"form": "markdown"}, "# ✓ No watch"),
+            ({"brief": True}, "✓ No watch"),
+            ({"prometheus": "p"}, "<!doctype html>"),
+        ],
+    )
+    def test_standard_output_is_the_default(
+        self, options: Mapping[str, Any], begin: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        command.report(ReportOptions(**options))
+        assert capsys.readouterr().out.startswith(begin)
+
+    @pytest.mark.parametrize(
+        ("name", "form", "begin"),
+        [("a.html", None, "<!doctype"), ("a.MD", None, "# ✓"), ("a.md", "html", "<!doctype"), ("a", None, "<!doctype")],
+    )
+    def test_name_of_the_file_decides_the_format(self, name: str, form: Any, begin: str, tmp_path: Path) -> None:
+        command.report(ReportOptions(form=form, output=tmp_path / name))
+        assert (tmp_path / name).read_text().startswith(begin)
+
+    def test_file_that_cannot_be_written_is_one_sentence(self, tmp_path: Path) -> None:
+        with pytest.raises(WatchsloError, match=r"^--output: .* cannot be written: no such file or directory$"):
+            command.report(ReportOptions(output=tmp_path / "missing" / "a.html"))
+
+
+def test_all_that_is_asked_has_a_name() -> None:
+    assert {asked.value for asked in Asked} == {asked.name.lower() for asked in Asked}
+    assert ReportOptions().credentials == DaemonCredentials()
