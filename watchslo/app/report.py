@@ -14,12 +14,21 @@ from watchslo.app import logs
 from watchslo.app.http_endpoint import NO_CREDENTIALS, DaemonCredentials, HttpEndpoint, address_of
 from watchslo.app.prometheus_client import Prometheus
 from watchslo.app.session import run_on_loop
-from watchslo.app.status_client import STATUS_PATH, UNREADABLE, DaemonAddress, StatusClient
+from watchslo.app.status_client import STATUS_PATH, UNREADABLE, DaemonAddress, NotFoundError, StatusClient
 from watchslo.config.values import parse_duration
 from watchslo.errors import ConfigError, ConnectError
 from watchslo.report import daemon, prometheus
 from watchslo.report.brief import as_brief
-from watchslo.report.daemon import DaemonDocuments, KeptSeries, KeptStatus, KeptUpdate, UnreadableDocumentError, decode
+from watchslo.report.daemon import (
+    DaemonDocuments,
+    KeptSeries,
+    KeptStatus,
+    KeptUpdate,
+    UnreadableDocumentError,
+    decode,
+    names_for_curves,
+    with_curves,
+)
 from watchslo.report.html import as_html
 from watchslo.report.incident import IncidentReport, ReportPeriod
 from watchslo.report.markdown import as_markdown
@@ -30,6 +39,7 @@ from watchslo.timeline.format import printable, some_of
 
 DEFAULT_URL = "http://127.0.0.1:9477"
 FEED_PATH, SERIES_PATH = "/api/v1/events", "/api/v1/series"
+NEWEST = {"window": "1s"}  # the newest figures, and the minutes of a day
 END_OF_EVENT = b"}\n\n"
 SHORTEST_SECONDS, LONGEST_SECONDS = 60.0, 86400.0
 PROMETHEUS_SECONDS = 60.0  # for one answer: a day of hundreds of watches
@@ -126,7 +136,7 @@ async def _ask_daemon(options: ReportOptions, period: ReportPeriod, now_wall: fl
     place = address_of(options.url or DEFAULT_URL)
     try:
         async with StatusClient(options.credentials) as client:
-            documents = await _documents(client, DaemonAddress(place))
+            documents = await _documents(client, DaemonAddress(place), period)
     except ConnectError as error:
         remedy = "" if options.url else "; or pass the URL of the daemon, or --prometheus"
         raise ConnectError(f"{place}: {error}{remedy}") from None
@@ -138,15 +148,29 @@ async def _ask_daemon(options: ReportOptions, period: ReportPeriod, now_wall: fl
     return daemon.report_of(documents, period, place, now_wall)
 
 
-async def _documents(client: StatusClient, address: DaemonAddress) -> DaemonDocuments:
-    """Return the documents of a daemon; raise ConnectError if one is missing, or UnreadableDocumentError."""
+async def _documents(client: StatusClient, address: DaemonAddress, period: ReportPeriod) -> DaemonDocuments:
+    """Return the documents of a daemon; raise ConnectError if one is missing, or UnreadableDocumentError.
+
+    Curves are asked for one by one, as the page does: all at once would delay the measurement.
+    """
     status = decode((await client.read(address, STATUS_PATH)).body, KeptStatus)
     if status.verdict is None:
         raise ConnectError("it has not judged its watches yet; try again in ten seconds")
-    series = decode((await client.read(address, SERIES_PATH, {"window": "1h"})).body, KeptSeries)
     feed = (await client.read(address, FEED_PATH, until=END_OF_EVENT)).body
     data = next((line.removeprefix(b"data:") for line in feed.splitlines() if line.startswith(b"data:")), b"")
-    return DaemonDocuments(status, decode(data, KeptUpdate), series)
+    update = decode(data, KeptUpdate)
+    overview = decode((await client.read(address, SERIES_PATH, NEWEST)).body, KeptSeries)
+    curves = [await _curve(client, address, name) for name in names_for_curves(overview, update, period)]
+    return DaemonDocuments(status, update, with_curves(overview, curves))
+
+
+async def _curve(client: StatusClient, address: DaemonAddress, name: str) -> KeptSeries:
+    """Return the curves of the watches with a name; none if they have just been removed."""
+    try:
+        answer = await client.read(address, SERIES_PATH, {"resource": name, "window": "1h"})
+    except NotFoundError:
+        return KeptSeries([])
+    return decode(answer.body, KeptSeries)
 
 
 # --- a Prometheus -----------------------------------------------------------------------------------------------------

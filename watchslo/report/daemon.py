@@ -31,13 +31,14 @@ from watchslo.snapshot import Confidence
 from watchslo.timeline.condition import P99
 from watchslo.timeline.day import MINUTE_SECONDS, MINUTES, Minute
 from watchslo.timeline.events import EventKind
-from watchslo.timeline.format import part_note, printable
+from watchslo.timeline.format import counted, part_note, printable
 from watchslo.timeline.verdict import Level
 
 HOUR_SECONDS = 3600.0  # that a daemon keeps the figures of its watches
 DAY_SECONDS = MINUTES * MINUTE_SECONDS
 INITIAL = "initial"  # an event of a list: nothing to measure
 MOST_EVENTS = 500  # that a daemon keeps
+MOST_CURVES = 24  # that are read: each takes 5 ms in the process that measures
 
 T = TypeVar("T")
 
@@ -199,6 +200,33 @@ def decode(body: bytes, form: type[T]) -> T:
         raise UnreadableDocumentError from None
 
 
+def names_for_curves(overview: KeptSeries, update: KeptUpdate, period: ReportPeriod) -> tuple[str, ...]:
+    """Return the names of the watches whose curves are worth reading: most bad minutes first, then the latest now."""
+    last = _last_minute(update)
+    worst = sorted(
+        overview.watches,
+        key=lambda past: (
+            -[*_minutes(past.minutes, last, period)].count(Minute.BAD),
+            -max((value for value in past.judged if value is not None), default=0.0),
+            past.watch,
+        ),
+    )
+    return tuple(dict.fromkeys(past.watch for past in worst))[:MOST_CURVES]
+
+
+def with_curves(overview: KeptSeries, curves: Iterable[KeptSeries]) -> KeptSeries:
+    """Return the overview with the curves that were read; the other watches have minutes only."""
+    read = {(past.apiserver, past.watch): past for series in curves for past in series.watches}
+    return msgspec.structs.replace(
+        overview,
+        watches=[
+            read.get((past.apiserver, past.watch))
+            or msgspec.structs.replace(past, at=[], judged=[], lower=[], upper=[])
+            for past in overview.watches
+        ],
+    )
+
+
 def report_of(documents: DaemonDocuments, period: ReportPeriod, place: str, made_wall: float) -> IncidentReport:
     """Return the report of a daemon at the URL `place`."""
     status, monitor = documents.status, documents.status.monitor
@@ -247,8 +275,7 @@ def _within(when: datetime, period: ReportPeriod) -> bool:
 def _watches(documents: DaemonDocuments, period: ReportPeriod) -> Iterator[WatchRecord]:
     streams = {(stream.apiserver, stream.watch): stream for stream in documents.status.streams}
     resolutions = {domain.name: domain.resolution or 0.0 for domain in documents.status.domains}
-    day = documents.update.day
-    until = math.floor(day.until.timestamp() / MINUTE_SECONDS) if day else 0
+    last = _last_minute(documents.update)
     for past in documents.series.watches:
         stream = streams.get((past.apiserver, past.watch))
         objective = stream.latency.objective if stream else None
@@ -257,7 +284,7 @@ def _watches(documents: DaemonDocuments, period: ReportPeriod) -> Iterator[Watch
             watch=printable(past.watch),
             apiserver=printable(past.apiserver),
             curve=LatencyCurve(tuple(points), documents.series.step, past.quantile, past.threshold),
-            minutes=tuple(_minutes(past.minutes, until, period)),
+            minutes=tuple(_minutes(past.minutes, last, period)),
             events=_counts(stream.latency) if stream else EventCounts(),
             minutes_target=objective.minutes_target if objective else None,
             events_target=objective.events_target if objective else None,
@@ -273,11 +300,16 @@ def _points(past: KeptPast, period: ReportPeriod, resolution: float) -> Iterator
             yield CurvePoint(at_wall, estimate, lower, math.inf if upper is None else upper)
 
 
-def _minutes(digits: str, until: int, period: ReportPeriod) -> Iterator[Minute]:
-    """Yield the verdict on each minute of the period; `until` is the number of the last minute in `digits`."""
-    first = until - len(digits) + 1
+def _last_minute(update: KeptUpdate) -> int:
+    """Return the number of the newest minute of the day; without a day there are no minutes either."""
+    return math.floor(update.day.until.timestamp() / MINUTE_SECONDS) if update.day else 0
+
+
+def _minutes(digits: str, last: int, period: ReportPeriod) -> Iterator[Minute]:
+    """Yield the verdict on each minute of the period; `last` is the number of the newest minute in `digits`."""
+    first = last - len(digits) + 1
     for number in range(period.first_minute, period.first_minute + period.minutes):
-        yield Minute(int(digits[number - first])) if first <= number <= until else Minute.NO_DATA
+        yield Minute(int(digits[number - first])) if first <= number <= last else Minute.NO_DATA
 
 
 def _counts(latency: _KeptLatency) -> EventCounts:
@@ -342,6 +374,8 @@ def _notes(documents: DaemonDocuments, period: ReportPeriod, made_wall: float) -
         yield f"A daemon keeps curves for an hour, so they begin at {at(kept)}; --prometheus has them for longer."
     if started < period.since_wall - MINUTE_SECONDS:
         yield f"Events, guarantees and lag are counted since watchslo started, at {at(started)}, not for the period."
+    if 0 < (bare := sum(not past.at for past in documents.series.watches)) < len(documents.series.watches):
+        yield f"Curves of the worst watches only were read; {counted(bare, 'watch')} more have none here."
     happened = documents.update.happened
     first = happened[0].at.timestamp() if happened else 0.0
     if len(happened) >= MOST_EVENTS and first > max(period.since_wall, started):

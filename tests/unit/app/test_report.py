@@ -107,7 +107,15 @@ class TestDaemon:
     async def test_report_has_what_the_daemon_answers(self) -> None:
         made = await asked(daemon_answers())
         assert [one.watch for one in made.bad_watches] == ["pods"]
+        assert all(one.curve.points for one in made.watches)
         assert made.source.startswith("the daemon at http://127.0.0.1:")
+
+    async def test_watch_that_was_removed_in_between_has_no_curve(self) -> None:
+        def series(request: web.Request) -> bytes | int:
+            return 404 if request.query.get("resource") == "pods" else bodies()[2]
+
+        made = await asked(daemon_answers(**{SERIES: series}))
+        assert len(made.watches) == 3
 
     @pytest.mark.parametrize(
         ("path", "answer", "why"),

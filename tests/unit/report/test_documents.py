@@ -7,7 +7,15 @@ import pytest
 
 from tests.unit.report import incidents
 from tests.unit.report.incidents import BEGIN_WALL, QUIET, Story, documents, incident, period
-from watchslo.report.daemon import KeptStatus, UnreadableDocumentError, decode, report_of
+from watchslo.report.daemon import (
+    MOST_CURVES,
+    KeptStatus,
+    UnreadableDocumentError,
+    decode,
+    names_for_curves,
+    report_of,
+    with_curves,
+)
 from watchslo.snapshot import Confidence
 from watchslo.timeline.day import Minute
 from watchslo.timeline.verdict import Level
@@ -109,3 +117,31 @@ def test_unknown_levels_and_confidences_of_newer_daemons_are_accepted() -> None:
 def test_other_documents_are_unreadable(body: bytes) -> None:
     with pytest.raises(UnreadableDocumentError):
         decode(body, KeptStatus)
+
+
+class TestCurves:
+    def test_worst_watches_come_first_and_each_name_once(self) -> None:
+        kept = documents()
+        assert names_for_curves(kept.series, kept.update, period())[0] == "pods"
+        assert len(names_for_curves(kept.series, kept.update, period())) == 3
+        (pods,) = (past for past in kept.series.watches if past.watch == "pods")
+        many = [msgspec.structs.replace(pods, watch=f"w{n // 2}", apiserver=f"{n % 2}", minutes="") for n in range(100)]
+        crowd = msgspec.structs.replace(kept.series, watches=[*many, pods])
+        names = names_for_curves(crowd, kept.update, period())
+        assert names[0] == "pods"
+        assert len(names) == len({*names}) == MOST_CURVES
+
+    def test_watches_whose_curve_was_not_read_keep_their_minutes(self) -> None:
+        kept = documents()
+        one = msgspec.structs.replace(kept.series, watches=kept.series.watches[:1])
+        some = replace(kept, series=with_curves(kept.series, [one]))
+        report = report_of(some, period(), incidents.PLACE, BEGIN_WALL + 2700)
+        assert [bool(watch.curve.points) for watch in report.watches] == [True, False, False]
+        assert all(watch.judged_minutes == 44 for watch in report.watches)
+        assert report.own.notes == ("Curves of the worst watches only were read; 2 watches more have none here.",)
+
+    def test_without_a_day_no_minute_is_known(self) -> None:
+        kept = documents()
+        bare = replace(kept, update=msgspec.structs.replace(kept.update, day=None))
+        report = report_of(bare, period(), incidents.PLACE, BEGIN_WALL + 2700)
+        assert {*report.overall} == {Minute.NO_DATA}
