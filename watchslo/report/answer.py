@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from watchslo.report.incident import BadSpan, CauseRecord, IncidentReport, ReportPeriod, WatchRecord, spans_of
+from watchslo.report.incident import BadSpan, CauseRecord, IncidentReport, ReportPeriod, WatchRecord, peak_of, spans_of
 from watchslo.report.wording import at, bounds, clock, confidence_rank, number, share, span, times
 from watchslo.timeline.day import MINUTE_SECONDS, Minute
 from watchslo.timeline.events import BROKEN
@@ -99,11 +99,7 @@ def _late(report: IncidentReport) -> str:
 
 def _word(watch: WatchRecord, report: IncidentReport) -> str:
     """Return what was bad in the bad minutes of a watch: `late`, if its figures show that."""
-    points = [
-        point
-        for bad in watch.spans(report.period)
-        for point in watch.curve.between(bad.since_wall, bad.until_wall + MINUTE_SECONDS)
-    ]
+    points = watch.telling(report.period)
     if any(point.lower > (watch.curve.threshold or 0.0) for point in points):
         return "late"
     if not points and watch.events.beyond:
@@ -129,7 +125,7 @@ def may_last(until_wall: float, report: IncidentReport) -> bool:
 def _facts(report: IncidentReport) -> Iterator[tuple[str, str]]:
     if report.bad_watches:
         yield "How long", "; ".join(_duration(one, report) for one in report.bad_watches[:NAMED])
-    if how_late := [text for one in report.bad_watches[:NAMED] if (text := _peak(one))]:
+    if how_late := [text for one in report.bad_watches[:NAMED] if (text := _peak(one, report.period))]:
         yield "How late", "; ".join(how_late)
     elif report.bad_watches:
         yield "How late", _proven(report) if report.proven_only else "no figures of this time are kept"
@@ -157,13 +153,14 @@ def _duration(watch: WatchRecord, report: IncidentReport) -> str:
     return f"{watch.name}: {counted(watch.bad_minutes, 'bad minute')} {where}"
 
 
-def _peak(watch: WatchRecord) -> str:
-    if watch.peak is None:
+def _peak(watch: WatchRecord, period: ReportPeriod) -> str:
+    peak = peak_of(watch.telling(period))
+    if peak is None:
         return ""
     threshold = "" if watch.curve.threshold is None else f", threshold {duration(watch.curve.threshold)}"
     name = percentile(watch.curve.quantile)
-    estimate = "" if watch.peak.estimate is None else f" up to {duration(watch.peak.estimate)}"
-    return f"{watch.name}: {name}{estimate} at {clock(watch.peak.at_wall)} UTC, proven {bounds(watch.peak)}{threshold}"
+    estimate = "" if peak.estimate is None else f" up to {duration(peak.estimate)}"
+    return f"{watch.name}: {name}{estimate} at {clock(peak.at_wall)} UTC, proven {bounds(peak)}{threshold}"
 
 
 def _proven(report: IncidentReport) -> str:

@@ -2,7 +2,7 @@
 
 from watchslo.report.answer import answer, heading
 from watchslo.report.incident import IncidentReport
-from watchslo.report.unknown import unknowns
+from watchslo.report.unknown import NOTHING_MISSING, unknowns
 from watchslo.timeline.verdict import SIGNS
 
 MOST_CHARACTERS = 1900  # a message of Slack or Discord may have 2,000
@@ -16,7 +16,7 @@ def as_brief(report: IncidentReport) -> str:
     lines = [
         f"{SIGNS[found.level]} {found.text}",
         *(f"{label}: {text}" for label, text in found.facts),
-        *(f"Not known: {text}" for text in unknowns(report)[:MOST_UNKNOWN] if "Nothing is missing" not in text),
+        *(f"Not known: {text}" for text in unknowns(report)[:MOST_UNKNOWN] if text != NOTHING_MISSING),
         heading(report),
     ]
     return _within("\n".join(_within(line, LINE_CHARACTERS) for line in lines), MOST_CHARACTERS) + "\n"

@@ -7,6 +7,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import groupby
 
 from watchslo.report.incident import BadSpan, CurvePoint, LatencyCurve, ReportPeriod, highest_point, spans_of
 from watchslo.report.wording import clock
@@ -21,6 +22,7 @@ SHORTEST_SECONDS = 0.001  # shown; shorter latencies lie on the lower edge
 HEADROOM = 1.4  # above the highest figure
 LATER_STEPS = 3.5  # without a point: the line is interrupted
 MOST_TIMES = 8
+GAP = 0.5  # pixels between two minutes
 INTERVALS = (60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 14400)  # seconds between two times on the axis
 BARS = {Minute.BAD: ("bad", 1.0), Minute.UNDECIDED: ("unsure", 0.7), Minute.GOOD: ("good", 0.35)}
 """The class of each bar, and its height: a colour alone would not be accessible."""
@@ -71,15 +73,14 @@ def curve_svg(
 def strip_svg(name: str, minutes: Sequence[Minute], period: ReportPeriod) -> str:
     """Return a bar for each minute of the period."""
     scale, bottom = ChartScale(period, 1.0, 2.0), STRIP_HEIGHT - BOTTOM
-    parts = []
-    for minute, verdict in enumerate(minutes):
+    parts, first = [], 0
+    for verdict, run in _bars(minutes):
         if bar := BARS.get(verdict):
             kind, height = bar
-            left, right = (scale.x(period.begin_of(one)) for one in (minute, minute + 1))
+            left, right = (scale.x(period.begin_of(minute)) for minute in (first, first + run))
             tall = height * (bottom - 2)
-            gap = 0.5 if right - left > 2 else 0.0  # noqa: PLR2004 - pixels
-            width = max(0.5, right - left - gap)
-            parts.append(_rect(kind, left, bottom - tall, width, tall))
+            parts.append(_rect(kind, left, bottom - tall, max(0.5, right - left - (run == 1) * GAP), tall))
+        first += run
     counts = ", ".join(
         f"{minutes.count(verdict)} {text}"
         for verdict, text in (
@@ -96,6 +97,14 @@ def strip_svg(name: str, minutes: Sequence[Minute], period: ReportPeriod) -> str
         f"Minutes: {counts}. Tall: bad. Medium: undecided. Short: good. Gap: no verdict.",
         [*parts, *_times(scale, bottom)],
     )
+
+
+def _bars(minutes: Sequence[Minute]) -> Iterator[tuple[Minute, int]]:
+    """Yield the verdict of each bar, and for how many minutes it stands: of a long period, equal ones are combined."""
+    if len(minutes) <= COLUMNS:
+        yield from ((minute, 1) for minute in minutes)
+    else:
+        yield from ((verdict, len([*run])) for verdict, run in groupby(minutes))
 
 
 def _svg(name: str, height: int, title: str, description: str, parts: Sequence[str]) -> str:

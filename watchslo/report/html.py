@@ -14,6 +14,7 @@ from watchslo.timeline.verdict import SIGNS
 
 _PAGE = Template(files(__package__).joinpath("report.html").read_text())
 _STYLE = files(__package__).joinpath("report.css").read_text()
+LEGEND = "The worst verdict of each minute. Tall red: bad. Yellow: undecided. Short green: good. Gap: no verdict."
 SHORT = 24  # characters: shorter cells are not wrapped
 
 
@@ -37,6 +38,7 @@ def _section(section: ReportSection, report: IncidentReport, names: Iterator[str
     parts = [f'<section aria-labelledby="{name}">', f'<h2 id="{name}">{escape(section.title)}</h2>']
     if section.strip:
         parts.append(strip_svg(next(names), section.strip, report.period))
+        parts.append(f'<p class="quiet">{LEGEND}</p>')
     if len(section.sentences) == 1:
         parts.append(f'<p class="quiet">{escape(section.sentences[0])}</p>')
     elif section.sentences:

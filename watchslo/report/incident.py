@@ -1,7 +1,7 @@
 """What a report knows of a period, whether from a daemon or from Prometheus. Times are Unix seconds."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -87,7 +87,7 @@ class BadSpan:
     minutes: int
 
 
-@dataclass(frozen=True)  # no slots: spans are computed once
+@dataclass(frozen=True, slots=True)
 class WatchRecord:
     """One watch in the period: its curve, the verdicts on the minutes of the period, and counted events.
 
@@ -115,14 +115,19 @@ class WatchRecord:
     def judged_minutes(self) -> int:
         return self.bad_minutes + self.minutes.count(Minute.GOOD)
 
-    @cached_property
-    def peak(self) -> CurvePoint | None:
-        """The point with the highest estimate, or the highest lower bound without estimates."""
-        return max(self.curve.points, key=lambda point: (_height(point), point.lower), default=None)
-
     def spans(self, period: ReportPeriod) -> tuple[BadSpan, ...]:
         """Return the spans of bad minutes, the first one first."""
         return spans_of(self.minutes, period)
+
+    def telling(self, period: ReportPeriod) -> tuple[CurvePoint, ...]:
+        """Return the points of its bad minutes, or all points if it has none; a window is of the minute before."""
+        if not self.bad_minutes:
+            return self.curve.points
+        return tuple(
+            point
+            for bad in self.spans(period)
+            for point in self.curve.between(bad.since_wall, bad.until_wall + MINUTE_SECONDS)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +239,13 @@ class IncidentReport:
 
 def severity(watch: WatchRecord) -> tuple[int, float, str]:
     """Return a key that sorts watches: most bad minutes first, then the highest quantile."""
-    return -watch.bad_minutes, -(_height(watch.peak) if watch.peak else 0.0), watch.name
+    peak = peak_of(watch.curve.points)
+    return -watch.bad_minutes, -(_height(peak) if peak else 0.0), watch.name
+
+
+def peak_of(points: Sequence[CurvePoint]) -> CurvePoint | None:
+    """Return the point with the highest estimate, or the highest lower bound without estimates; None without points."""
+    return max(points, key=lambda point: (_height(point), point.lower), default=None)
 
 
 def _height(point: CurvePoint) -> float:

@@ -13,6 +13,7 @@ from watchslo.report.incident import (
     LatencyCurve,
     WatchRecord,
     highest_point,
+    peak_of,
     severity,
 )
 from watchslo.report.unknown import unknowns
@@ -145,7 +146,8 @@ def _quantile(watches: Sequence[WatchRecord]) -> str:
 
 
 def _chart(name: str, curve: LatencyCurve, minutes: tuple[Minute, ...], report: IncidentReport) -> ReportChart:
-    peak = max(curve.points, key=lambda point: (point.estimate or point.lower, point.lower))
+    peak = peak_of(curve.points)
+    assert peak is not None
     threshold = "" if curve.threshold is None else f"; threshold {duration(curve.threshold)}"
     summary = f"highest {estimate_of(peak)} at {clock(peak.at_wall)} UTC, proven {bounds(peak)}{threshold}"
     title = f"{name}: {percentile(curve.quantile)}"
@@ -197,14 +199,15 @@ def _watch(watch: WatchRecord, report: IncidentReport) -> tuple[str, ...]:
     began, ended = (spans[0].since_wall, spans[-1].until_wall) if spans else (0.0, 0.0)
     when = f"{clock(began)}, {'not ended' if may_last(ended, report) else clock(ended)}" if spans else ABSENT
     expected = max(watch.judged_minutes, report.expected_minutes)
+    peak = peak_of(watch.telling(report.period))
     return (
         watch.watch,
         watch.apiserver,
         f"{watch.bad_minutes:,}",
         when,
         f"{share(watch.judged_minutes, expected)}" if expected else ABSENT,
-        estimate_of(watch.peak),
-        bounds(watch.peak) if watch.peak else ABSENT,
+        estimate_of(peak),
+        bounds(peak) if peak else ABSENT,
         ABSENT if watch.curve.threshold is None else duration(watch.curve.threshold),
         *((watch.now or ABSENT,) if report.now else ()),
     )

@@ -8,12 +8,13 @@ from watchslo.timeline.day import MINUTE_SECONDS, Minute
 from watchslo.timeline.format import counted, duration, some_of
 from watchslo.timeline.self_checks import TAINTED_SECONDS
 
+NOTHING_MISSING = "Nothing is missing: every minute and every event was judged."
 LOW_COVERAGE = 0.5  # of the minutes of one watch
 
 
 def unknowns(report: IncidentReport) -> tuple[str, ...]:
     """Return a sentence for each thing that was not known; one that says so if there was none."""
-    return tuple(_sentences(report)) or ("Nothing is missing: every minute and every event was judged.",)
+    return tuple(_sentences(report)) or (NOTHING_MISSING,)
 
 
 def _sentences(report: IncidentReport) -> Iterator[str]:

@@ -111,6 +111,13 @@ class TestFacts:
         said = facts(judged(BAD, *[GOOD] * 5))
         assert (said["How late"], said["Why"]) == ("no figures of this time are kept", "no cause was named")
 
+    def test_figures_of_another_time_say_nothing_of_bad_minutes(self) -> None:
+        prompt = LatencyCurve((CurvePoint(BEGIN_WALL + 1200, 0.01, 0.005, 0.02),), threshold=1.0)
+        watch = WatchRecord("pods", "service", prompt, (BAD,) + (GOOD,) * 24)
+        report = judged(*watch.minutes, watches=(watch,))
+        assert answer(report).text.startswith("pods: late, stalled or down")
+        assert facts(report)["How late"] == "no figures of this time are kept"
+
     def test_events_that_are_proven_late_are_counted_without_quantiles(self) -> None:
         watch = WatchRecord("pods", "service", LatencyCurve(), (BAD,), EventCounts(5, 7, 1))
         report = judged(BAD, watches=(watch,), proven_only=True)

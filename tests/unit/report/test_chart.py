@@ -111,3 +111,12 @@ def test_strip_has_bars_of_different_heights() -> None:
     (text,) = [one.text for one in picture.iter("desc")]
     assert text is not None
     assert text.startswith("Minutes: 1 bad, 1 undecided, 1 good, 1 without a verdict.")
+
+
+def test_equal_minutes_of_a_long_period_are_one_bar() -> None:
+    minutes = (Minute.GOOD,) * 700 + (Minute.BAD,) * 40 + (Minute.NO_DATA,) * 100 + (Minute.GOOD,) * 600
+    picture = ET.fromstring(strip_svg("two", minutes, ReportPeriod(0.0, 86400.0)))
+    bars = [(float(one.get("x") or 0), float(one.get("width") or 0)) for one in picture.iter("rect")]
+    assert len(bars) == 3
+    assert bars[0][0] + bars[0][1] == pytest.approx(bars[1][0], abs=0.2)
+    assert bars[2][0] + bars[2][1] == pytest.approx(WIDTH - RIGHT, abs=0.2)

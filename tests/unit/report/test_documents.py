@@ -1,12 +1,13 @@
 """What a report takes from the documents of a daemon."""
 
+import re
 from dataclasses import replace
 
 import msgspec
 import pytest
 
 from tests.unit.report import incidents
-from tests.unit.report.incidents import BEGIN_WALL, QUIET, Story, documents, incident, period
+from tests.unit.report.incidents import BEGIN_WALL, QUIET, Story, bodies, documents, incident, period
 from watchslo.report.daemon import (
     MOST_CURVES,
     KeptStatus,
@@ -19,6 +20,8 @@ from watchslo.report.daemon import (
 from watchslo.snapshot import Confidence
 from watchslo.timeline.day import Minute
 from watchslo.timeline.verdict import Level
+
+PART = re.compile(rb'"part":null')
 
 
 def test_minutes_and_curves_are_those_of_the_period() -> None:
@@ -91,6 +94,20 @@ def test_notes_say_what_a_daemon_does_not_keep() -> None:
         "Events, guarantees and lag are counted since watchslo started, at 2023-11-14 22:00 UTC, not for the period."
     )
     assert "curves for an hour, so they begin at 2023-11-14 22:10 UTC" in notes(70, 0)
+
+
+def test_part_and_full_timeline_are_noted() -> None:
+    kept = documents(QUIET)
+    shard = replace(
+        kept, status=msgspec.json.decode(PART.sub(b'"part":"shard 1 of 2"', bodies(QUIET)[0]), type=KeptStatus)
+    )
+    event = kept.update.happened[-1]
+    busy = replace(kept, update=msgspec.structs.replace(kept.update, happened=[event] * 500))
+    made_wall = BEGIN_WALL + 2700
+    assert report_of(shard, period(), incidents.PLACE, made_wall).own.notes == ("Only shard 1 of 2 is shown here.",)
+    assert report_of(busy, period(), incidents.PLACE, made_wall).own.notes == (
+        "A daemon keeps 500 events of its timeline: those before 2023-11-14 22:35 UTC are gone.",
+    )
 
 
 def test_texts_have_no_control_characters() -> None:
