@@ -17,7 +17,7 @@ import pytest
 from tests.support.assets import Assets
 from tests.support.canary import CANARY, found
 from tests.support.control_plane import EVERYTHING_READABLE, MAY_SCRAPE, ControlPlane, Etcd
-from tests.support.daemon import WATCHSLO, Daemon, Scrape, config_file
+from tests.support.daemon import WATCHSLO, Daemon, Scrape, config_file, watchslo
 from tests.support.process import Process, eventually, patient
 from tests.support.writer import StatusError, Writer, crd
 
@@ -143,6 +143,14 @@ def said_by(daemon: Daemon) -> dict[str, str]:
     return {path: daemon.get(path)[1] for path in paths} | {FEED: first_event(daemon), "log": daemon.said}
 
 
+def reports(daemon: Daemon) -> dict[str, str]:
+    """Return the reports on the run of a daemon, by their format."""
+    forms = {"html": ("--format", "html"), "markdown": ("--format", "markdown"), "brief": ("--brief",)}
+    made = {f"report, {form}": watchslo("report", daemon.url, *options) for form, options in forms.items()}
+    assert {done.returncode for done in made.values()} == {0}
+    return {form: done.stdout for form, done in made.items()}
+
+
 def first_event(daemon: Daemon) -> str:
     """Return the first event of the feed, which holds everything; the feed has no end."""
     lines: list[bytes] = []
@@ -219,7 +227,7 @@ def test_output_reveals_no_content_of_the_cluster(plane: ControlPlane, etcd: Etc
             WAIT_SECONDS,
             "the apiserver's own figures, and the delay of whole objects",
         )
-        everything |= said_by(daemon)
+        everything |= said_by(daemon) | reports(daemon)
     everything["log to its end"] = daemon.said
 
     for where, text in everything.items():
