@@ -3,7 +3,7 @@
 Both figures are for planning a Prometheus; nothing is asserted.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -16,6 +16,7 @@ from tests.support.synthetic import UNTIL, block
 from tests.unit.serve import readings
 from watchslo.config.model import Config
 from watchslo.rules.pack import rule_groups
+from watchslo.rules.rule import RuleGroup
 from watchslo.rules.settings import RuleSettings
 from watchslo.serve.metrics import Detail
 from watchslo.snapshot import Snapshot, StreamReading
@@ -71,15 +72,21 @@ def evaluate(folder: Path, instances: int = INSTANCES, resources: int = RESOURCE
     Elapsed seconds depend on the current load of this machine; CPU seconds are also valid on a busy one.
     """
     print(f"\n{instances} instances with {resources} resources each: every rule once, on synthetic data", flush=True)
-    print(f"({block(folder, instances, resources):,} samples; medians of {REPEATS})\n")
+    samples = block(folder, instances, resources)
+    with Prometheus(folder, "http://127.0.0.1:1") as prometheus:
+        return timed(prometheus, rule_groups(Config(), RuleSettings()), samples)
+
+
+def timed(prometheus: Prometheus, groups: Iterable[RuleGroup], samples: int) -> float:
+    """Print how long each group takes on so many samples until `UNTIL`, and return the seconds of all of them."""
+    print(f"({samples:,} samples; medians of {REPEATS})\n")
     print("| group | rules | seconds | of CPU |\n|---|---|---|---|")
     every = (0.0, 0.0)
-    with Prometheus(folder, "http://127.0.0.1:1") as prometheus:
-        for group in rule_groups(Config(), RuleSettings()):
-            each = [_took(prometheus, rule.expression) for rule in group.rules]
-            seconds, cpu = (sum(column) for column in zip(*each, strict=True))
-            print(f"| {group.name}, every {group.interval:g} s | {len(group.rules)} | {seconds:.3f} | {cpu:.3f} |")
-            every = every[0] + seconds, every[1] + cpu
+    for group in groups:
+        each = [_took(prometheus, rule.expression) for rule in group.rules]
+        seconds, cpu = (sum(column) for column in zip(*each, strict=True))
+        print(f"| {group.name}, every {group.interval:g} s | {len(group.rules)} | {seconds:.3f} | {cpu:.3f} |")
+        every = every[0] + seconds, every[1] + cpu
     print(f"| all | | {every[0]:.3f} | {every[1]:.3f} |", flush=True)
     return every[0]
 

@@ -537,12 +537,24 @@ def doctor(
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["prometheusrule", "plain", "inhibitions"]),
+    type=click.Choice(["prometheusrule", "plain", "thanos", "mimir", "inhibitions"]),
     default="prometheusrule",
     show_default=True,
-    help="For the Prometheus operator, for rule_files of Prometheus, or for the configuration of Alertmanager.",
+    help="For the Prometheus operator, for rule_files of Prometheus, for the ruler of Thanos, for `mimirtool rules "
+    "load`, or for the configuration of Alertmanager.",
+)
+@click.option(
+    "--fleet",
+    type=click.Choice(["cluster", "global"]),
+    help="The rules of a fleet instead: those by which each cluster sums itself up in at most 20 series, or those of "
+    "the global level that reads the series of all clusters.",
 )
 @click.option("--cluster-label", metavar="L", help="Label that names the cluster, if Prometheus scrapes several.")
+@click.option(
+    "--replica-label",
+    metavar="L",
+    help="With --fleet global: the label that distinguishes the Prometheus replicas of a cluster; default: replica.",
+)
 @click.option("--job-selector", metavar="S", help='Matchers of the targets; default: job="watchslo".')
 @click.option("--rule-labels", metavar="K=V", multiple=True, help="Label of the PrometheusRule; can be repeated.")
 @click.option("--runbooks", metavar="URL", help=f"Base URL of the runbooks; default: {DOCUMENTATION}/runbooks.")
@@ -554,17 +566,13 @@ def doctor(
 )
 def rules(
     config: Path | None,
-    form: Literal["prometheusrule", "plain", "inhibitions"],
-    cluster_label: str | None,
-    job_selector: str | None,
-    rule_labels: tuple[str, ...],
-    runbooks: str | None,
-    shrink: int,
+    form: Literal["prometheusrule", "plain", "thanos", "mimir", "inhibitions"],
+    **options: Any,
 ) -> None:
     """Print the recording rules and alerts for a configuration."""
     from watchslo.app.rules import RulesOptions, rules  # noqa: PLC0415 - each command imports only its own parts
 
-    rules(config, RulesOptions(form, cluster_label, job_selector, rule_labels, runbooks, shrink))
+    rules(config, RulesOptions(form, **options))
 
 
 @commands.command(epilog="Example:  watchslo rbac --config watchslo.yaml | kubectl apply -f -")

@@ -15,8 +15,10 @@ from tests.support.promql import Matcher, NotPromqlError, read
 from tests.support.written import rules
 from watchslo.serve.metrics import FAMILIES, Detail, Type
 
-ATTACHED = frozenset({"job", "instance", "namespace", "pod", "container", "endpoint", "service", "node", "cluster"})
-"""What Prometheus, its operator and our PodMonitor attach; `cluster` stands for a label that the user names."""
+ATTACHED = frozenset(
+    {"job", "instance", "namespace", "pod", "container", "endpoint", "service", "node", "cluster", "replica"}
+)
+"""What Prometheus, its operator and our PodMonitor attach; the user names `cluster` and `replica`."""
 
 LEVELS: Mapping[str, frozenset[str]] = {
     "instance_apiserver_domain": frozenset({"apiserver", "domain"}) | ATTACHED,
@@ -25,6 +27,11 @@ LEVELS: Mapping[str, frozenset[str]] = {
     "instance_apiserver": frozenset({"apiserver"}) | ATTACHED,
     "apiserver": frozenset({"cluster", "apiserver"}),
     "cluster": frozenset({"cluster"}),
+    "rollup": frozenset({"cluster"}),
+    "rollup_resource": frozenset({"cluster", "watch"}),
+    "fleet": frozenset({"cluster"}),
+    "fleet_resource": frozenset({"cluster", "watch"}),
+    "fleet_replica": frozenset({"cluster", "replica"}),
 }
 """The labels that a recorded series keeps, by the first part of its name."""
 

@@ -24,10 +24,15 @@ Series = tuple[str, dict[str, str], int, int, float]
 
 def block(folder: Path, instances: int, resources: int) -> int:
     """Write the block to `folder` and return its number of samples."""
+    return written(folder, _series(instances, resources))
+
+
+def written(folder: Path, series: Iterable[Series]) -> int:
+    """Write a block with these series to `folder` and return its number of samples."""
     text = folder / "samples.txt"
     samples = 0
     with text.open("w") as file:
-        for name, labels, seconds, step, rise in _series(instances, resources):
+        for name, labels, seconds, step, rise in series:
             label_text = ",".join(f'{key}="{value}"' for key, value in labels.items())
             times = range(UNTIL - seconds, UNTIL + 1, step)
             file.write("".join(f"{name}{{{label_text}}} {rise * at:.9g} {time}\n" for at, time in enumerate(times)))

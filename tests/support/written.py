@@ -7,16 +7,19 @@ from pathlib import Path
 from typing import Any
 
 from watchslo.config.model import Config
-from watchslo.rules.pack import plain
+from watchslo.rules.fleet import fleet_groups
+from watchslo.rules.pack import rule_file, rule_groups
+from watchslo.rules.rollup import rollup_groups
 from watchslo.rules.settings import RuleSettings
 
 # --- rules -----------------------------------------------------------------------------------------------------------
 
 
 def rules() -> list[dict[str, Any]]:
-    """Return the default recording and alerting rules."""
-    groups = plain(Config(), RuleSettings(cluster_label="cluster"))["groups"]
-    return [rule for group in groups for rule in group["rules"]]
+    """Return the default recording and alerting rules, with those of a fleet."""
+    config, settings = Config(), RuleSettings(cluster_label="cluster")
+    every = (*rule_groups(config, settings), *rollup_groups(config, settings), *fleet_groups(config, settings))
+    return [rule for group in rule_file(every)["groups"] for rule in group["rules"]]
 
 
 # --- pages -----------------------------------------------------------------------------------------------------------

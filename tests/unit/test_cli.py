@@ -231,9 +231,11 @@ def test_rules(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
         "rules --config f --format plain --cluster-label c --rule-labels a=b --rule-labels c=d --runbooks r --shrink 60"
     )
     assert watchslo(*line.split(), "--job-selector", 'job="j"') == 0
+    assert watchslo("rules", "--format", "mimir", "--fleet", "global", "--replica-label", "p") == 0
     assert watchslo("rules") == 0
     assert called == [
         (Path("f"), RulesOptions("plain", "c", 'job="j"', ("a=b", "c=d"), "r", 60)),
+        (None, RulesOptions("mimir", fleet="global", replica_label="p")),
         (None, RulesOptions("prometheusrule", None, None, (), None, 1)),
     ]
 
@@ -332,6 +334,7 @@ def test_healthy_failure_is_one_sentence(watchslo: Watchslo, capsys: pytest.Capt
         ["rehearse", "pods", "--max-bytes", "many"],
         ["rules", "--format", "json"],
         ["rules", "--shrink", "0"],
+        ["rules", "--fleet", "region"],
     ],
 )
 def test_invalid_arguments_exit_with_2(arguments: list[str], watchslo: Watchslo) -> None:

@@ -10,11 +10,23 @@ import yaml
 
 from watchslo.config.loading import load
 from watchslo.errors import ConfigError
-from watchslo.rules.pack import alertmanager, plain, prometheus_rule
+from watchslo.rules.fleet import fleet_groups
+from watchslo.rules.pack import (
+    alertmanager,
+    alertmanager_of_fleet,
+    rule_file,
+    rule_groups,
+    rule_namespace,
+    rule_object,
+    tolerant_rule_file,
+)
+from watchslo.rules.rollup import rollup_groups
 from watchslo.rules.settings import RuleSettings, parse_labels
 
 HEADER = "# Written by `watchslo rules`. Do not edit: change the configuration and run the command again.\n"
-Format = Literal["prometheusrule", "plain", "inhibitions"]
+Format = Literal["prometheusrule", "plain", "thanos", "mimir", "inhibitions"]
+FleetLevel = Literal["cluster", "global"]
+CLUSTER_LABEL = "cluster"  # at the global level of a fleet, where clusters must be distinguished
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +39,8 @@ class RulesOptions:
     rule_labels: tuple[str, ...] = ()
     runbooks: str | None = None
     shrink: int = 1
+    fleet: FleetLevel | None = None
+    replica_label: str | None = None
 
 
 def rules(file: Path | None, options: RulesOptions) -> None:
@@ -36,22 +50,61 @@ def rules(file: Path | None, options: RulesOptions) -> None:
 
 def document(file: Path | None, options: RulesOptions) -> dict[str, Any]:
     """Return the document that is printed as YAML; raises ConfigError."""
-    optional = {"job_selector": options.job_selector, "runbooks": options.runbooks}
-    given = {name: value for name, value in optional.items() if value is not None}
-    settings = RuleSettings(cluster_label=options.cluster_label, shrink=options.shrink, **given)
+    settings = _settings(options)
     labels = parse_labels(options.rule_labels)
     if labels and options.format != "prometheusrule":
         raise ConfigError(
             f"--rule-labels: {options.format} has no labels; remove the option, or write --format prometheusrule"
         )
     config = load(file)[0]
+    if options.format == "inhibitions":
+        return _inhibitions(settings, options.fleet)
+    name, make = _PACKS[options.fleet]
+    groups, of_all_clusters = make(config, settings), options.fleet == "global"
     match options.format:
-        case "prometheusrule":
-            return prometheus_rule(config, settings, labels)
+        case "prometheusrule":  # the operator leaves out what only Thanos knows
+            return rule_object(name, tolerant_rule_file(groups) if of_all_clusters else rule_file(groups), labels)
         case "plain":
-            return plain(config, settings)
-        case "inhibitions":
+            return rule_file(groups)
+        case "thanos" if of_all_clusters:
+            return tolerant_rule_file(groups)
+        case "thanos":
+            raise ConfigError("--format thanos: these are rules of one Prometheus; write --fleet global, or plain")
+        case "mimir":
+            return rule_namespace(name, groups)
+
+
+_PACKS = {
+    None: ("watchslo", rule_groups),
+    "cluster": ("watchslo-rollup", rollup_groups),
+    "global": ("watchslo-fleet", fleet_groups),
+}
+"""The name of the rules, and their groups, by the level of a fleet."""
+
+
+def _settings(options: RulesOptions) -> RuleSettings:
+    if options.replica_label is not None and options.fleet != "global":
+        raise ConfigError("--replica-label: only the global level has replicas; write --fleet global, or remove it")
+    optional = {
+        "job_selector": options.job_selector,
+        "runbooks": options.runbooks,
+        "replica_label": options.replica_label,
+    }
+    given = {name: value for name, value in optional.items() if value is not None}
+    label = options.cluster_label
+    if label is None and options.fleet == "global":
+        label = CLUSTER_LABEL
+    return RuleSettings(cluster_label=label, shrink=options.shrink, **given)
+
+
+def _inhibitions(settings: RuleSettings, fleet: FleetLevel | None) -> dict[str, Any]:
+    match fleet:
+        case None:
             return alertmanager(settings)
+        case "global":
+            return alertmanager_of_fleet(settings)
+        case "cluster":
+            raise ConfigError("--format inhibitions: the rollup of a cluster has no alerts; write --fleet global")
 
 
 class _Dumper(yaml.SafeDumper):

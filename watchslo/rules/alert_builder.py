@@ -62,6 +62,9 @@ class AlertBuilder:
         """Name the watch with the highest value; `PLACE` in the vector stands for matchers of the alert's labels."""
         return _worst("watch", vector, self.kept.apiserver)
 
+    def worst_watch_of_cluster(self, vector: str) -> str:
+        return _worst("watch", vector, self.kept.cluster)
+
     def worst_apiserver(self, vector: str) -> str:
         return _worst("apiserver", vector, self.kept.cluster)
 

@@ -56,6 +56,22 @@ def inhibitions(settings: RuleSettings) -> list[dict[str, Any]]:
     ]
 
 
+def fleet_inhibitions(settings: RuleSettings) -> list[dict[str, Any]]:
+    """Return the entries of `inhibit_rules` for the alerts of the global level of a fleet."""
+    return [
+        _inhibition(
+            ('alertname="WatchFleetBudgetBurn"', 'severity="critical"'),
+            (*_named("WatchFleetBudgetBurn"), 'severity="warning"'),
+            settings.cluster,
+        ),
+        _inhibition(
+            ('alertname="WatchsloClusterSilent"', 'scope="fleet"'),
+            (*_named("WatchsloClusterSilent"), 'scope="cluster"'),
+            (),
+        ),
+    ]
+
+
 def _named(*alerts: str) -> tuple[str, ...]:
     return (f'alertname=~"{"|".join(alerts)}"',) if len(alerts) > 1 else (f'alertname="{alerts[0]}"',)
 

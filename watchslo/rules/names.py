@@ -25,6 +25,25 @@ GOOD_WINDOWS = "apiserver_resource:watchslo_good_windows:ratio_increase1d"
 GOOD_WINDOWS_AT_WORST = "apiserver_resource:watchslo_good_windows_worst:ratio_increase1d"
 JUDGED_WINDOWS = "apiserver_resource:watchslo_judged_windows:ratio_increase1d"
 
+ROLLUP, FLEET = "rollup", "fleet"
+"""The levels of a fleet: what a cluster sends of itself, and the same of every cluster at the global level."""
+
+ROLLUP_EVENTS = "rollup:watchslo_events:rate5m"
+ROLLUP_LATE_EVENTS = "rollup:watchslo_late_events:rate5m"
+ROLLUP_ALLOWED_EVENTS = "rollup:watchslo_allowed_late_events:rate5m"
+ROLLUP_WORST = "rollup_resource:watchslo_late_events:increase1h"
+ROLLUP_GOOD_MINUTES = "rollup:watchslo_good_minutes:ratio_rate1d"
+ROLLUP_JUDGED_MINUTES = "rollup:watchslo_judged_minutes:ratio_rate1d"
+ROLLUP_MEASURED_TIME = "rollup:watchslo_measured_time:ratio_rate5m"
+ROLLUP_OVERLOADED = "rollup:watchslo_overloaded_instances:ratio_rate10m"
+ROLLUP_TICKING = "rollup:watchslo_ticking_clocks:ratio_rate5m"
+ROLLUP_UNDELIVERED = "rollup:watchslo_stalled_or_down_watches:count"
+ROLLUP_VIOLATIONS = "rollup:watchslo_guarantee_violations:increase1h"
+ROLLUP_INSTANCES = "rollup:watchslo_instances:count"
+ROLLUP_RECORDED = "rollup:watchslo_recorded_seconds:count3d"
+FLEET_REPLICA = "fleet_replica:watchslo_recorded_seconds:topk"
+FLEET_REPORTING = "fleet:watchslo_reporting:bool1d"
+
 
 def late_ratio(window: str) -> str:
     """Name the share of events later than the threshold in a window; the series is absent without events."""
@@ -34,6 +53,16 @@ def late_ratio(window: str) -> str:
 def burn_rate(window: str) -> str:
     """Name the burn rate of the error budget: 1 spends the budget in exactly the period."""
     return f"apiserver_resource:watchslo_error_budget:burn_rate{window}"
+
+
+def rollup_burn_rate(window: str) -> str:
+    """Name the burn rate of all watches of a cluster together."""
+    return f"rollup:watchslo_error_budget:burn_rate{window}"
+
+
+def in_fleet(rollup: str) -> str:
+    """Name what the global level records of a series of the rollup: one for each cluster, without replicas."""
+    return rollup.replace(ROLLUP, FLEET, 1)
 
 
 def timespan(q: float) -> str:

@@ -1,14 +1,16 @@
 """The settings of rules that are not in the configuration: Prometheus labels, runbook addresses, and a time scale."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from watchslo import DOCUMENTATION
 from watchslo.config.values import format_duration
 from watchslo.errors import ConfigError
 
-RESERVED_LABELS = frozenset({"watch", "group", "resource", "apiserver", "job", "instance", "severity", "slo"})
+RESERVED_LABELS = frozenset(
+    {"watch", "group", "resource", "apiserver", "job", "instance", "severity", "slo", "version"}
+)
 SHORTEST_RANGE_SECONDS = 10.0  # a rate needs two scrapes, and scrapes are seldom less than 1 or 2 s apart
 SHORTEST_INTERVAL_SECONDS = 1.0
 
@@ -27,20 +29,22 @@ class RuleSettings:
 
     `cluster_label` is the label that distinguishes clusters if one Prometheus scrapes several. `job_selector` selects
     the targets, `runbooks` is the address of the runbooks. All windows, waits and intervals are divided by `shrink`.
+    `replica_label` distinguishes the Prometheus replicas of a cluster at the global level of a fleet.
     """
 
     cluster_label: str | None = None
     job_selector: str = 'job="watchslo"'
     runbooks: str = f"{DOCUMENTATION}/runbooks"
     shrink: int = 1
+    replica_label: str = "replica"
 
     def __post_init__(self) -> None:
         """Check the values; raises ConfigError, naming the option of the command line."""
-        label = self.cluster_label
-        if label is not None and not _LABEL.fullmatch(label):
-            raise ConfigError(f"--cluster-label: {label} is not a valid label name; write for example cluster")
-        if label in RESERVED_LABELS:
-            raise ConfigError(f"--cluster-label: {label} has another meaning here; write for example cluster")
+        if self.cluster_label is not None:
+            _check_label("--cluster-label", self.cluster_label, "cluster", RESERVED_LABELS)
+        _check_label("--replica-label", self.replica_label, "replica", RESERVED_LABELS - {"instance"})
+        if self.replica_label == self.cluster_label:
+            raise ConfigError(f"--replica-label: {self.replica_label} is the cluster label; write for example replica")
         if not _SELECTOR.fullmatch(self.job_selector):
             raise ConfigError(
                 f'--job-selector: {self.job_selector} is not a selector; write for example job="watchslo"'
@@ -62,6 +66,13 @@ class RuleSettings:
     def wait(self, seconds: float) -> str:
         """Return how long an alert is pending, as a PromQL duration."""
         return format_duration(max(round(seconds / self.shrink), SHORTEST_INTERVAL_SECONDS))
+
+
+def _check_label(option: str, label: str, example: str, reserved: Collection[str]) -> None:
+    if not _LABEL.fullmatch(label):
+        raise ConfigError(f"{option}: {label} is not a valid label name; write for example {example}")
+    if label in reserved:
+        raise ConfigError(f"{option}: {label} has another meaning here; write for example {example}")
 
 
 def parse_labels(texts: Iterable[str]) -> dict[str, str]:
