@@ -1,9 +1,9 @@
 """All dashboards and their JSON files."""
 
-from tools.dashboards import apiserver, node, protocol, slo, trust
+from tools.dashboards import apiserver, fleet, node, protocol, slo, trust
 from tools.dashboards.grafana import encode
 
-BOARDS = (slo.BOARD, protocol.BOARD, trust.BOARD, apiserver.BOARD, node.BOARD)
+BOARDS = (slo.BOARD, protocol.BOARD, trust.BOARD, apiserver.BOARD, node.BOARD, fleet.BOARD)
 
 
 def files() -> dict[str, str]:

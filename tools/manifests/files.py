@@ -14,6 +14,8 @@ from watchslo.rules.settings import RuleSettings
 DEPLOY = Path(__file__).parents[2] / "deploy"
 PROFILES = ("control-plane", "managed", "node", "sharded")
 NAMESPACE = "watchslo"
+OF_FLEET = "watchslo-fleet.json"
+"""The dashboard that is not deployed with a profile: it is for the Grafana that reads all clusters."""
 
 POD_ENVIRONMENT = {"HOST_IP": "192.0.2.1", "NODE_NAME": "node", "POD_NAME": "watchslo-0"}
 """Environment variables of the pods; their values do not appear in the generated files."""
@@ -40,7 +42,11 @@ def _files() -> Iterator[tuple[Path, str]]:
         yield folder(profile) / "rights.yaml", _roles(profile_config)
         yield folder(profile) / "rules.yaml", _rules(profile_config, profile)
     for name, text in dashboards().items():
-        yield Path("chart/dashboards") / name, json.dumps(json.loads(text), separators=(",", ":"), ensure_ascii=False)
+        if name != OF_FLEET:
+            yield (
+                Path("chart/dashboards") / name,
+                json.dumps(json.loads(text), separators=(",", ":"), ensure_ascii=False),
+            )
 
 
 def _roles(profile_config: Config) -> str:

@@ -129,10 +129,10 @@ class Stage:
     def __exit__(self, *_: object) -> None:
         self._stack.close()
 
-    def rules(self, shrink: int) -> dict[str, Any]:
+    def rules(self, shrink: int, *options: str) -> dict[str, Any]:
         """Return the output of `watchslo rules` for the objective of all daemons."""
         config = config_file(self._folder, objective=OBJECTIVE)
-        arguments = ("--format", "plain", "--cluster-label", "cluster", "--shrink", str(shrink))
+        arguments = ("--format", "plain", "--cluster-label", "cluster", "--shrink", str(shrink), *options)
         done = watchslo("rules", "--config", config, *arguments)
         assert done.returncode == 0, done.stderr
         rules: dict[str, Any] = yaml.safe_load(done.stdout)
@@ -192,7 +192,9 @@ class Stage:
     ) -> Prometheus:
         folder = self._folder / name
         folder.mkdir()
-        (folder / "rules.yaml").write_text(yaml.safe_dump(self.rules(shrink), sort_keys=False))
+        packs = ((), ("--fleet", "cluster"), ("--fleet", "global"))  # as if this were each cluster and the global level
+        groups = [group for options in packs for group in self.rules(shrink, *options)["groups"]]
+        (folder / "rules.yaml").write_text(yaml.safe_dump({"groups": groups}, sort_keys=False))
         jobs = [_of_watchslo(targets)] + ([_of_apiserver(plane)] if plane else [])
         configuration = {
             "global": {"scrape_interval": "1s", "scrape_timeout": "1s"},

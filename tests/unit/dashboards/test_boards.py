@@ -13,11 +13,15 @@ from tests.support.prometheus import program
 from tools.dashboards.files import BOARDS, files
 from tools.dashboards.panels import Board, Look, Panel
 from tools.dashboards.queries import panels, queries, variables
+from watchslo.config.model import Config
+from watchslo.rules.fleet import fleet_groups
+from watchslo.rules.settings import RuleSettings
 from watchslo.serve.metrics import FAMILIES, Detail
 
 FOLDER = Path(__file__).parents[3] / "dashboards"
 SHIPPED = {name: json.loads(text) for name, text in files().items()}
-EVERYWHERE = {"cluster", "apiserver", "watch", "instance"}
+NODE, FLEET = "watchslo-node.json", "watchslo-fleet.json"
+SELECTIONS = {"cluster", "apiserver", "watch", "instance"}
 OURS = re.compile(r"\bwatchslo_\w+")
 WINDOW = re.compile(r"\[([^]]+)\]")
 
@@ -32,19 +36,21 @@ def test_files_match_the_code() -> None:
 
 
 def test_files_are_named_by_uid() -> None:
-    assert set(SHIPPED) == {f"watchslo-{name}.json" for name in ("slo", "protocol", "trust", "apiserver", "node")}
+    assert set(SHIPPED) == {
+        f"watchslo-{name}.json" for name in ("slo", "protocol", "trust", "apiserver", "node", "fleet")
+    }
     assert all(name == f"{dashboard['uid']}.json" for name, dashboard in SHIPPED.items())
 
 
 def test_dashboard_of_nodes_queries_only_what_proven_instances_export() -> None:
     proven = {family.name for family in FAMILIES if family.view(Detail.PROVEN)}
-    asked = {name for _, query in queries(SHIPPED["watchslo-node.json"]) for name in OURS.findall(query)}
+    asked = {name for _, query in queries(SHIPPED[NODE]) for name in OURS.findall(query)}
     assert asked
     assert asked <= proven
 
 
 def test_dashboard_of_nodes_says_first_what_is_proven_and_selects_the_job_of_the_profile() -> None:
-    shipped = SHIPPED["watchslo-node.json"]
+    shipped = SHIPPED[NODE]
     note = shipped["panels"][0]
     assert (note["type"], note["options"]["mode"]) == ("text", "markdown")
     assert "**Proven**" in note["options"]["content"]
@@ -53,9 +59,17 @@ def test_dashboard_of_nodes_says_first_what_is_proven_and_selects_the_job_of_the
     assert job["current"]["value"] == ["watchslo-node"]
 
 
+def test_dashboard_of_a_fleet_reads_only_what_the_global_level_records() -> None:
+    settings = RuleSettings(cluster_label="cluster")
+    recorded = {rule.name for group in fleet_groups(Config(), settings) for rule in group.rules}
+    shipped = SHIPPED[FLEET]
+    asked = [query for _, query in (*queries(shipped), *variables(shipped))]
+    assert {name for query in asked for name in re.findall(r"[\w:]*watchslo_[\w:]+", query)} <= recorded
+
+
 def test_other_dashboards_name_the_level_of_metrics_that_they_require() -> None:
     for name, shipped in SHIPPED.items():
-        assert ("Requires `metrics: basic`" in shipped["description"]) is (name != "watchslo-node.json")
+        assert ("Requires `metrics: basic`" in shipped["description"]) is (name not in (NODE, FLEET))
 
 
 @pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.uid)
@@ -114,7 +128,7 @@ class TestFile:
         listed = {variable["name"]: variable for variable in SHIPPED[name]["templating"]["list"]}
         assert listed["datasource"]["query"] == "prometheus"
         selections = {name: variable for name, variable in listed.items() if variable["type"] == "query"}
-        assert set(selections) >= EVERYWHERE
+        assert set(selections) >= ({"cluster"} if name == FLEET else SELECTIONS)
         assert all(variable["allValue"] == ".*" and variable["includeAll"] for variable in selections.values())
         assert len(variables(SHIPPED[name])) == len(selections)
 

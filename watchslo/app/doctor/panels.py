@@ -18,6 +18,7 @@ from watchslo.timeline.format import counted, some_of
 
 SUBJECT = "dashboards"
 CHECKOUT = Path(__file__).parents[3] / "dashboards"
+OF_FLEET = "watchslo-fleet.json"  # it reads the global level of a fleet, not the Prometheus of a cluster
 QUERIES_AT_ONCE = 4
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))")
 _RANGES = {"__rate_interval": "5m", "__range": "1h"}
@@ -60,8 +61,8 @@ _LIMITING = {
 
 
 def dashboard_queries(folder: Path) -> list[PanelQuery]:
-    """Return the queries of all dashboards in a folder, with everything selected; raises ConfigError."""
-    files = sorted(folder.glob("*.json"))
+    """Return the queries of the dashboards of a cluster in a folder, with everything selected; raises ConfigError."""
+    files = sorted(path for path in folder.glob("*.json") if path.name != OF_FLEET)
     if not files:
         raise ConfigError(f"{folder} has no dashboards; name the folder `dashboards` of the repository")
     try:
