@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from watchslo.rules.rule import RuleDefinition
 from watchslo.rules.settings import RuleSettings
 
 Golden = Callable[[str, str], None]
+ROOT = Path(__file__).parents[3]
 LARGEST_ROLLUP = 20  # series
 SEVERAL = """
 watch:
@@ -104,6 +106,12 @@ class TestRollup:
 
     def test_clock_is_judged_over_20_ticks_of_the_interval(self) -> None:
         assert "[20m]" in expression(rollup(PROVEN), names.ROLLUP_TICKING)
+
+    def test_page_explains_every_series(self) -> None:
+        """Burn rates share a row, so the further windows have only the end of their names."""
+        page = (ROOT / "docs/howto/fleet.md").read_text()
+        for name in rollup_names(Config()):
+            assert f"`{name}`" in page or f"`{name.rpartition(':')[2]}`" in page, name
 
 
 class TestGlobal:
