@@ -53,12 +53,12 @@ def scraping(url: str) -> dict[str, Any]:
 
 
 class Served(Started):
-    """A program of the Prometheus project that serves HTTP at its own port while its context is open."""
+    """A program like those of the Prometheus project, that serves HTTP at its own port while its context is open."""
 
-    def __init__(self, folder: Path, name: str, *arguments: str | Path) -> None:
+    def __init__(self, folder: Path, name: str, *arguments: str | Path, listen: str = "--web.listen-address") -> None:
         self._port = Port()
         self.url = f"http://{HOST}:{self._port.number}"
-        self.process = Process(folder, name, [*arguments, f"--web.listen-address={HOST}:{self._port.number}"])
+        self.process = Process(folder, name, [*arguments, f"{listen}={HOST}:{self._port.number}"])
 
     def start(self) -> None:
         """Start it and wait until it is ready."""
@@ -75,15 +75,8 @@ class Served(Started):
         return False
 
 
-class Prometheus(Served):
-    """A Prometheus server with the target at a URL, or with a whole configuration; its paths begin in `folder`."""
-
-    def __init__(self, folder: Path, target: str | Mapping[str, Any]) -> None:
-        folder.mkdir(exist_ok=True)
-        config = folder / "prometheus.yml"
-        config.write_text(yaml.safe_dump(scraping(target) if isinstance(target, str) else dict(target)))
-        arguments = f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}", "--log.level=warn"
-        super().__init__(folder, "prometheus", program("prometheus"), *arguments)
+class QueryServer(Served):
+    """A server with the HTTP API of Prometheus."""
 
     def query(self, expression: str) -> list[dict[str, Any]]:
         """Return the vector of an instant query; fail for an invalid expression."""
@@ -108,6 +101,28 @@ class Prometheus(Served):
         found: list[dict[str, Any]] = self._get("/api/v1/alerts")["data"]["alerts"]
         return found
 
+    def _get(self, path: str, **query: str) -> Any:
+        try:
+            with urllib.request.urlopen(f"{self.url}{path}?{urlencode(query)}", timeout=HTTP_SECONDS) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            with error:
+                return json.load(error)
+
+
+class Prometheus(QueryServer):
+    """A Prometheus server with the target at a URL, or with a whole configuration; its paths begin in `folder`.
+
+    `flags` are further ones of its command line.
+    """
+
+    def __init__(self, folder: Path, target: str | Mapping[str, Any], *flags: str) -> None:
+        folder.mkdir(exist_ok=True)
+        config = folder / "prometheus.yml"
+        config.write_text(yaml.safe_dump(scraping(target) if isinstance(target, str) else dict(target)))
+        arguments = f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}", "--log.level=warn"
+        super().__init__(folder, "prometheus", program("prometheus"), *arguments, *flags)
+
     def seconds(self, expression: str, time: float) -> float:
         """Return how long the evaluation of an expression takes, in seconds, without the transfer of the answer."""
         answer = self._get("/api/v1/query", query=expression, time=str(time), stats="true")
@@ -118,11 +133,3 @@ class Prometheus(Served):
         """Return its state of the target."""
         found: list[dict[str, Any]] = self._get("/api/v1/targets")["data"]["activeTargets"]
         return found[0]
-
-    def _get(self, path: str, **query: str) -> Any:
-        try:
-            with urllib.request.urlopen(f"{self.url}{path}?{urlencode(query)}", timeout=HTTP_SECONDS) as answer:
-                return json.load(answer)
-        except urllib.error.HTTPError as error:
-            with error:
-                return json.load(error)

@@ -1,0 +1,112 @@
+"""A recorded exposition of a real instance, served as that of many clusters whose counters continue to rise."""
+
+import re
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Self
+
+from tests.support.control_plane import HOST
+from tests.support.daemon import Daemon
+
+COUNTING = {"counter", "histogram"}
+TYPE = re.compile(r"^# TYPE (\S+) (\w+)$", re.MULTILINE)
+OVERLOADED = "watchslo_tainted_seconds_total"
+TAINTED_SHARE = 0.5
+RECORDED_SECONDS = 20.0
+PATH = re.compile(r"/(\d+)/metrics")
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """Two scrapes of an instance, so many seconds apart."""
+
+    first: str
+    second: str
+    seconds: float
+
+    @classmethod
+    def of(cls, daemon: Daemon, watch: str) -> Self:
+        """Record a daemon that measures a watch."""
+        daemon.until_samples(watch, 10)
+        began, first = time.monotonic(), daemon.scrape().text
+        time.sleep(RECORDED_SECONDS)
+        return cls(first, daemon.scrape().text, time.monotonic() - began)
+
+    def after(self, elapsed: float, speed: float = 1.0, rates: Mapping[str, float] | None = None) -> str:
+        """Return the exposition some seconds after the second scrape, with counters that rise `speed` times as fast.
+
+        `rates` replace those of series by their whole name.
+        """
+        return "\n".join((*self._lines(elapsed, speed, rates or {}), ""))
+
+    def _lines(self, elapsed: float, speed: float, rates: Mapping[str, float]) -> Iterator[str]:
+        kinds = dict(TYPE.findall(self.second))
+        before = dict(_samples(self.first))
+        for line in self.second.splitlines():
+            series, _, text = line.rpartition(" ")
+            name = series.partition("{")[0]
+            family = re.sub(r"_(?:total|bucket|count|sum)$", "", name)
+            counts = COUNTING & {kinds.get(name), kinds.get(family)}
+            if line.startswith("#") or not counts or series not in before:
+                yield line
+                continue
+            risen = (float(text) - before[series]) / self.seconds * speed
+            yield f"{series} {float(text) + rates.get(series, risen) * elapsed:.9g}"
+
+
+def _samples(text: str) -> Iterator[tuple[str, float]]:
+    for line in text.splitlines():
+        series, _, value = line.rpartition(" ")
+        if series and not line.startswith("#"):
+            yield series, float(value)
+
+
+class Replay:
+    """Serves a recording at `/NUMBER/metrics`, each number as fast as no other one.
+
+    `missing` numbers answer 503, and `overloaded` ones lose half of their time.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self.missing: set[int] = set()
+        self.overloaded: set[int] = set()
+        self._recording = recording
+        self._began = time.monotonic()
+        self._server = ThreadingHTTPServer((HOST, 0), self._handler())
+        self.address = f"{HOST}:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def exposition(self, number: int) -> str:
+        rates = {OVERLOADED: TAINTED_SHARE if number in self.overloaded else 0.0}
+        return self._recording.after(time.monotonic() - self._began, 1 + number / 100, rates)
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        replay = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                found = PATH.fullmatch(self.path)
+                there = found is not None and int(found[1]) not in replay.missing
+                body = replay.exposition(int(found[1])).encode() if found and there else b""
+                self.send_response(200 if there else 503)
+                self.send_header("Content-Type", "text/plain; version=0.0.4")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                """Write nothing."""
+
+        return Handler
