@@ -21,7 +21,7 @@ TRACED = $(filter-out $(UNTRACED),$(wildcard $(addsuffix /test_*.py,$(COVERED)))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check assets e2e timed patient contract versions faults soak fidelity confusion night bench docs footprint image sbom golden dashboards manifests pictures screens mutate lock clean
+.PHONY: help setup demo test check assets e2e timed patient contract versions thanos faults soak fidelity confusion night bench docs footprint image sbom golden dashboards manifests pictures screens mutate lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -78,6 +78,10 @@ versions: setup ## Run the contract and measure on every pinned kube-apiserver, 
 	@$(BIN)/python -m tests.support.assets --every-version
 	$(BIN)/pytest --every-version -m version --timeout=600 $(SLOWEST) tests/e2e
 	$(BIN)/pytest --every-version --timeout=1800 $(call WORKERS_OF,2) $(SLOWEST) tests/contract
+
+thanos: setup ## Build Thanos, and evaluate the rules of a fleet in its ruler
+	@$(BIN)/python -m tests.support.assets --thanos
+	$(BIN)/pytest --timeout=1800 $(SLOWEST) tests/e2e/test_thanos.py
 
 faults: assets ## Cause every fault, and write docs/faults.md from the results
 	$(BIN)/pytest tests/e2e/faults --golden

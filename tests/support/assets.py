@@ -1,7 +1,7 @@
 """Find the programs of a real control plane, kine and Helm, or build them from the pins in `tests/envtest`.
 
 `python -m tests.support.assets` builds the missing programs and prints the paths of all; with `--every-version` also
-the kube-apiservers that only `make versions` needs.
+the kube-apiservers that only `make versions` needs, and with `--thanos` only Thanos, for `make thanos`.
 """
 
 import fcntl
@@ -71,6 +71,10 @@ FURTHER_KUBE_APISERVERS = tuple(
 KUBE_APISERVERS = {program.pins: program for program in (KUBE_APISERVER, OLD_KUBE_APISERVER, *FURTHER_KUBE_APISERVERS)}
 HELM = Program("helm", "helm.sh/helm/v3/cmd/helm", "helm.sh/helm/v3", "helm", "HELM_ASSETS")
 KINE = Program("kine", "github.com/k3s-io/kine", "github.com/k3s-io/kine", "kine", "KINE_ASSETS", cgo=True)
+THANOS = Program(
+    "thanos", "github.com/thanos-io/thanos/cmd/thanos", "github.com/thanos-io/thanos", "thanos", "THANOS_ASSETS"
+)
+"""Only `make thanos` needs it."""
 PROGRAMS = (KUBE_APISERVER, ETCD, OLD_KUBE_APISERVER, HELM, KINE)
 
 
@@ -98,7 +102,8 @@ def find(env: Mapping[str, str], program: Program) -> Path:
         return path
     path = _place(env, program)
     if not path.exists():
-        target = "make versions" if program in FURTHER_KUBE_APISERVERS else "make assets"
+        targets = {**dict.fromkeys(FURTHER_KUBE_APISERVERS, "make versions"), THANOS: "make thanos"}
+        target = targets.get(program, "make assets")
         raise AssetsError(
             f"there is no {program.name} {program.version} to test with: build it with `{target}`, "
             f"or name a folder that has one in {program.variable}"
@@ -145,7 +150,9 @@ def _compile(env: Mapping[str, str], program: Program, path: Path) -> None:
 
 def main() -> int:
     """Build what is missing and print the paths, or print why the build failed."""
-    programs = (*PROGRAMS, *(FURTHER_KUBE_APISERVERS if "--every-version" in sys.argv[1:] else ()))
+    options = {*sys.argv[1:]}
+    programs = (*PROGRAMS, *(FURTHER_KUBE_APISERVERS if "--every-version" in options else ()))
+    programs = (THANOS,) if "--thanos" in options else programs
     try:
         build_missing(os.environ, programs)
         for program in programs:
