@@ -11,12 +11,31 @@ from watchslo.model import UNNAMED, InstanceName, Interval
 
 
 @dataclass(frozen=True, slots=True)
+class NativeBuckets:
+    """The buckets of a native histogram of Prometheus; each has a mass of observations, which may be a fraction.
+
+    `zero` of them were at most `zero_threshold`. The bucket of `counts[k]` has the index `first + k`: bucket n ends at
+    2^(n / 2^schema). The first and the last count are positive; without any there are no buckets.
+    """
+
+    schema: int
+    zero_threshold: float
+    zero: float
+    first: int
+    counts: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class HistogramReading:
-    """A cumulative histogram: `counts[k]` observations were at most `edges[k]`; the last count is the total."""
+    """A cumulative histogram: `counts[k]` observations were at most `edges[k]`; the last count is the total.
+
+    `native` are the same observations in finer buckets, if they are known so finely.
+    """
 
     edges: tuple[float, ...]
     counts: tuple[int, ...]
     sum: float
+    native: NativeBuckets | None = None
 
     @property
     def total(self) -> int:

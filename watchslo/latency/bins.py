@@ -16,6 +16,9 @@ LES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0
 BINS_A_DOUBLING = 8
 FINEST_DOUBLING, COARSEST_DOUBLING = -10, 7  # from 2^-10 s, the schema's edge nearest to 1 ms, to 128 s
 SHORTEST_EDGE_DISTANCE = 0.03  # a grid edge closer than this to a required edge is dropped: their bin would be narrow
+NATIVE_SCHEMA = 3  # of Prometheus' native histograms: bucket n ends at 2^(n / BINS_A_DOUBLING)
+NATIVE_ZERO_THRESHOLD = 2.0**FINEST_DOUBLING  # seconds; shorter latencies are not divided further
+NATIVE_FIRST = FINEST_DOUBLING * BINS_A_DOUBLING + 1  # index of the bucket that begins there
 
 
 class Bins:
@@ -24,6 +27,9 @@ class Bins:
     `les` are the edges that histograms show, positive and finite; `le_cuts` are their indexes in `edges`. `midpoints`
     has the middle of each bin. `uniform` is the distribution with the same mass in each bin; hundreds of searches start
     from it, so it is read-only.
+
+    The upper edges of native buckets are the whole grid, from `NATIVE_ZERO_THRESHOLD` on. Each is `native_shares` of
+    the way through bin `native_bins`: 0 unless the grid edge was dropped.
     """
 
     def __init__(self, les: Iterable[float] = LES) -> None:
@@ -39,6 +45,9 @@ class Bins:
         self.midpoints: FloatArray = np.append((self.edges[:-2] + self.edges[1:-1]) / 2, self.edges[-2])
         self.uniform: FloatArray = np.full(self.count, 1 / self.count)
         self.uniform.flags.writeable = False
+        self.native_bins: IntArray = np.searchsorted(self.edges, grid, side="right") - 1
+        lower, upper = self.edges[self.native_bins], self.edges[self.native_bins + 1]
+        self.native_shares: FloatArray = (grid - lower) / (upper - lower)
 
     def edge(self, seconds: float) -> int:
         """Return the index of an edge: of one in `les`."""

@@ -6,12 +6,12 @@ from itertools import accumulate
 
 import numpy as np
 
-from watchslo.latency.bins import Bins
+from watchslo.latency.bins import NATIVE_FIRST, NATIVE_SCHEMA, NATIVE_ZERO_THRESHOLD, Bins
 from watchslo.latency.cuts import cumulative
 from watchslo.latency.estimate import closed_cuts
 from watchslo.latency.tally import Tally
 from watchslo.model import FloatArray, IntArray
-from watchslo.snapshot import HistogramReading
+from watchslo.snapshot import HistogramReading, NativeBuckets
 
 UNIT_BITS = 20  # masses are counted in units of 2^-20 events, because sums of integers do not drift
 ROUNDING_UNITS = 2**10  # units, a thousandth of an event: so three rounded thirds show as one event
@@ -21,34 +21,65 @@ UNIFORM_SHARE = 1e-9  # share of the mass that is uniform, so that p covers ever
 class MassHistogram:
     """Histogram of interval-censored latencies: each event's mass of 1 is divided among the bins of its interval.
 
-    Mass is kept cumulative at each `le`, where an event that is certainly below counts exactly 1. The reading has whole
-    events: each cumulative mass rounded down, and the exact total. So no count ever decreases or exceeds the total.
+    Mass is kept cumulative at each `le`, where an event that is certainly below counts exactly 1, and at the end of
+    each native bucket. The counts of the reading are whole events: each cumulative mass rounded down, and the exact
+    total. So no count ever decreases or exceeds the total. Native buckets have the masses themselves: the difference of
+    two rounded counts may decrease, which Prometheus would take for a restart.
     """
 
     def __init__(self, bins: Bins) -> None:
         self._bins = bins
-        self._units: IntArray = np.zeros(len(bins.les), dtype=np.int64)
-        self._n = 0
+        # At each `le`, at the end of each native bucket, and of all events.
+        self._units: IntArray = np.zeros(len(bins.les) + len(bins.native_bins) + 1, dtype=np.int64)
         self._sum = 0.0
+        self._reading: HistogramReading | None = None
 
     def add(self, tally: Tally, p: FloatArray) -> None:
         """Add the events of a tally (at least one), divided among bins in the proportions of p.
 
         In the sum, a bin's mass counts with its midpoint, and that of the open bin with its lower edge.
         """
-        i, j, counts = closed_cuts(tally)
-        p = p + UNIFORM_SHARE / len(p)
-        below = cumulative(p)
-        seconds = cumulative(p * self._bins.midpoints)
-        mass = below[j] - below[i]
-        shares = np.clip((below[self._bins.le_cuts, None] - below[i]) / mass, 0.0, 1.0)
-        self._units += np.rint((shares * counts).sum(axis=1) * 2**UNIT_BITS).astype(np.int64)
-        self._sum += float((seconds[j] - seconds[i]) / mass @ counts)
-        self._n += tally.n
+        bins = self._bins
+        masses = _divided(tally, p + UNIFORM_SHARE / len(p))
+        below = cumulative(masses)
+        in_native = below[bins.native_bins] + bins.native_shares * masses[bins.native_bins]
+        kept = np.concatenate((below[bins.le_cuts], in_native, below[-1:]))
+        self._units += np.rint(kept * 2**UNIT_BITS).astype(np.int64)
+        self._sum += float(masses @ bins.midpoints)
+        self._reading = None
 
     def reading(self) -> HistogramReading:
-        counts = (self._units + ROUNDING_UNITS >> UNIT_BITS).tolist()
-        return HistogramReading(self._bins.les, (*counts, self._n), self._sum)
+        """Return the reading; it is the same object until events are added."""
+        if self._reading is None:
+            les = self._bins.les
+            at_le, total = self._units[: len(les)] + ROUNDING_UNITS, self._units[-1:]
+            counts = np.concatenate((at_le, total)) >> UNIT_BITS
+            self._reading = HistogramReading(les, tuple(counts.tolist()), self._sum, self._native())
+        return self._reading
+
+    def _native(self) -> NativeBuckets:
+        """Return the mass between the ends of the native buckets; the bucket after the last end has all longer ones."""
+        below = self._units[len(self._bins.les) :] / 2**UNIT_BITS
+        masses = np.diff(below)
+        populated = np.flatnonzero(masses)
+        first, end = (int(populated[0]), int(populated[-1]) + 1) if len(populated) else (0, 0)
+        return NativeBuckets(
+            NATIVE_SCHEMA,
+            NATIVE_ZERO_THRESHOLD,
+            zero=float(below[0]),
+            first=NATIVE_FIRST + first,
+            counts=tuple(masses[first:end].tolist()),
+        )
+
+
+def _divided(tally: Tally, p: FloatArray) -> FloatArray:
+    """Return the mass of the events in each bin; sums of positive numbers keep it exact, as differences would not."""
+    i, j, counts = closed_cuts(tally)
+    mass = np.add.reduceat(np.append(p, 0.0), np.column_stack((i, j)).ravel())[::2]
+    widths = j - i
+    before = widths.cumsum() - widths
+    covered = np.arange(widths.sum()) + np.repeat(i - before, widths)  # the bins of each cut, one cut after the other
+    return p * np.bincount(covered, np.repeat(counts / mass, widths), len(p))
 
 
 class DurationHistogram:

@@ -1,6 +1,7 @@
 """Histograms: each event has a mass of 1, and counts are integers that never decrease and always agree."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -31,6 +32,16 @@ def midpoint(seconds: float) -> float:
     return float(SOME.edges[k] + SOME.edges[k + 1]) / 2
 
 
+def ends(reading: HistogramReading) -> dict[float, float]:
+    """Return the masses of the native buckets by their upper ends."""
+    native = reading.native
+    assert native is not None
+    zero = {native.zero_threshold: native.zero} if native.zero else {}
+    return zero | {
+        2 ** (index / 2**native.schema): count for index, count in enumerate(native.counts, start=native.first) if count
+    }
+
+
 @pytest.fixture
 def histogram() -> MassHistogram:
     return MassHistogram(SOME)
@@ -38,7 +49,15 @@ def histogram() -> MassHistogram:
 
 class TestMassHistogram:
     def test_is_zero_at_first(self, histogram: MassHistogram) -> None:
-        assert histogram.reading() == HistogramReading((0.5, 1.0, 2.0), (0, 0, 0, 0), 0.0)
+        reading = histogram.reading()
+        assert replace(reading, native=None) == HistogramReading((0.5, 1.0, 2.0), (0, 0, 0, 0), 0.0)
+        assert ends(reading) == {}
+
+    def test_reading_is_kept_until_events_are_added(self, histogram: MassHistogram) -> None:
+        before = histogram.reading()
+        assert histogram.reading() is before
+        histogram.add(tallied((0, 0.5), bins=SOME), SOME.uniform)
+        assert histogram.reading() != before
 
     def test_has_the_les_of_the_bins(self) -> None:
         assert MassHistogram(BINS).reading().edges == LES
@@ -145,7 +164,67 @@ class TestMassHistogram:
         reading = histogram.reading()
         shares = np.array(reading.counts[:-1]) / reading.total
         assert np.abs(shares - [(true <= le).mean() for le in LES]).max() < 0.03
+        found = np.array([*ends(reading).items()])
+        native = found[:, 1].cumsum() / reading.total
+        assert np.abs(native - [(true <= end).mean() for end in found[:, 0]]).max() < 0.03
         assert reading.sum == pytest.approx(true.sum(), rel=0.02)
+
+
+class TestNativeBuckets:
+    def test_certain_events_are_in_the_buckets_of_their_bins(self, histogram: MassHistogram) -> None:
+        events = (0.0, 0.0005), (0.0005, 2**-10), (2**-10, 2 ** (-79 / 8)), (0.95, 1.0), (1.0, 1.05), (1.0, 1.09)
+        histogram.add(tallied(*events, bins=SOME), SOME.uniform)
+        found = {2**-10: 2, 2 ** (-79 / 8): 1, 1.0: 1, 2 ** (1 / 8): 2}
+        assert ends(histogram.reading()) == pytest.approx(found)
+
+    def test_uncertain_events_are_divided_as_the_counts_are(self, histogram: MassHistogram) -> None:
+        histogram.add(tallied((0.25, 4.0), bins=SOME), at(0.3, 0.3, 0.7, 3.0))
+        found = {2 ** (-13 / 8): 0.5, 2 ** (-4 / 8): 0.25, 2 ** (13 / 8): 0.25}
+        assert ends(histogram.reading()) == pytest.approx(found, abs=1e-5)
+
+    def test_last_bucket_has_everything_longer(self, histogram: MassHistogram) -> None:
+        histogram.add(tallied((130, 131), (700, INF), bins=SOME), SOME.uniform)
+        assert ends(histogram.reading()) == pytest.approx({2 ** (57 / 8): 2})
+
+    @pytest.mark.parametrize("le", [0.001, 0.005, 0.99, 60.0])
+    def test_bin_with_the_end_of_a_bucket_inside_is_divided_there(self, le: float) -> None:
+        """The bins end at the `le` instead of at the nearest end of a bucket."""
+        bins = Bins([le])
+        histogram = MassHistogram(bins)
+        end = 2 ** (round(8 * math.log2(le)) / 8)
+        assert end not in bins.edges
+        k = np.searchsorted(bins.edges, end) - 1
+        lower, upper = bins.edges[k], bins.edges[k + 1]
+        histogram.add(tallied(*[(lower, upper)] * 100, bins=bins), bins.uniform)
+        share = (end - lower) / (upper - lower)
+        (first, before), (_, after) = ends(histogram.reading()).items()
+        assert first == pytest.approx(end)
+        assert (before, after) == pytest.approx((100 * share, 100 * (1 - share)), abs=1e-4)
+
+    @settings(max_examples=60)
+    @given(
+        st.lists(
+            st.tuples(
+                st.lists(st.tuples(st.floats(0, 150), st.floats(0, 2)), min_size=1, max_size=20), st.integers(0, 143)
+            ),
+            min_size=1,
+            max_size=6,
+        )
+    )
+    def test_no_bucket_decreases_and_all_add_up(self, additions: list[tuple[list[tuple[float, float]], int]]) -> None:
+        histogram = MassHistogram(BINS)
+        last: dict[float, float] = {}
+        for events, k in additions:
+            p = np.full(BINS.count, 1e-12)
+            p[k] = 1
+            histogram.add(tallied(*[(lower, lower + width) for lower, width in events]), p)
+            reading = histogram.reading()
+            found = ends(reading)
+            assert sum(found.values()) == reading.total
+            assert all(found.get(end, 0) >= count > 0 for end, count in last.items())
+            below = sum(mass for end, mass in found.items() if end <= 1.0)
+            assert reading.counts[LES.index(1.0)] == pytest.approx(below, abs=1)
+            last = found
 
 
 class TestDurationHistogram:

@@ -13,14 +13,15 @@ from tests.unit.latency.one_watch import OneWatch
 from tests.unit.latency.truth import BINS, World, exponential, lognormal, simulate
 from watchslo.latency import estimate as estimate_module
 from watchslo.latency import pending
-from watchslo.latency.bins import LES
+from watchslo.latency.histogram import MassHistogram
 from watchslo.latency.objective import Objective
 from watchslo.latency.track import UNMEASURED
 from watchslo.model import Bounds, FloatArray, IntArray, Interval
-from watchslo.snapshot import HistogramReading, ObjectiveReading, TrackReading, WindowReading
+from watchslo.snapshot import ObjectiveReading, TrackReading, WindowReading
 
 INF = math.inf
 START = 1000.25
+NO_EVENTS = MassHistogram(BINS).reading()
 NONE_UNMEASURED = dict.fromkeys(UNMEASURED, 0)
 
 
@@ -78,7 +79,7 @@ class TestWithoutQuantiles:
 class TestReading:
     def test_is_empty_at_first(self, track: OneWatch) -> None:
         assert track.reading() == TrackReading(
-            timespan=HistogramReading(LES, (0,) * 14, 0.0),
+            timespan=NO_EVENTS,
             windows=(
                 WindowReading("1m", 60.0, 0, ()),
                 WindowReading("5m", 300.0, 0, ()),
@@ -448,7 +449,7 @@ class TestCreation:
 
     def test_has_its_own_histogram(self, track: OneWatch) -> None:
         creators = KnownAges()
-        assert track.reading().creation == HistogramReading(LES, (0,) * 14, 0.0)
+        assert track.reading().creation == NO_EVENTS
         note(track, creators, 1001.5, [1, 2], [Interval(0.0, 0.5), Interval(1.5, 2.5)])
         note(track, creators, 1001.6, [3], [Interval(-0.25, 0.75)])
         track.evaluate(1005, creators=creators)
