@@ -91,16 +91,16 @@ _VARIABLE = re.compile(r"\$\w|\$\{|\{\{")  # of Grafana, or of an alert's annota
 
 
 def _samples(
-    name: str, kind: str, labels: Mapping[str, frozenset[str]], *, ours: bool = False
+    name: str, kind: str, labels: Mapping[str, frozenset[str]], *, ours: bool = False, native: bool = False
 ) -> Iterator[tuple[str, Metric]]:
-    """Yield the samples that Prometheus stores for a family."""
+    """Yield the samples that Prometheus stores for a family, whichever form of a histogram it takes."""
     if kind in ("histogram", "summary"):
         common = {key: values for key, values in labels.items() if key != "quantile"}
         yield f"{name}_count", Metric(common, ours)
         yield f"{name}_sum", Metric(common, ours)
     if kind == "histogram":
         yield f"{name}_bucket", Metric({**labels, "le": ANY}, ours)
-    else:
+    if kind != "histogram" or native:
         yield name, Metric(labels, ours)
 
 
@@ -112,14 +112,14 @@ def exposed() -> Mapping[str, Metric]:
         labels: dict[str, frozenset[str]] = {}
         for view in filter(None, map(family.view, Detail)):
             labels |= {label.name: frozenset(label.values) for label in view.labels}
-        found.update(_samples(family.name, family.type.value, labels, ours=True))
+        found.update(_samples(family.name, family.type.value, labels, ours=True, native=family.native))
     return found
 
 
 @cache
 def histograms() -> frozenset[str]:
     """Return the families without a sample of the same name: pages may name them, queries may not."""
-    ours = {family.name for family in FAMILIES if family.type is Type.HISTOGRAM}
+    ours = {family.name for family in FAMILIES if family.type is Type.HISTOGRAM and not family.native}
     theirs = {metric.name for metric in apiserver_metrics() if metric.type == "histogram"}
     foreign = {name for name, labels in FOREIGN.items() if "le" in labels}
     return frozenset(ours | theirs | foreign)

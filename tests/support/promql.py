@@ -15,7 +15,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _GROUPING = frozenset({"by", "without", "on", "ignoring", "group_left", "group_right"})
-_KEYWORDS = _GROUPING | {"and", "or", "unless", "bool", "offset", "inf", "nan", "start", "end", "atan2"}
+_KEYWORDS = _GROUPING | {"and", "or", "unless", "bool", "offset", "inf", "Inf", "nan", "NaN", "start", "end", "atan2"}
 _AGGREGATIONS = frozenset(
     {"sum", "min", "max", "avg", "group", "count", "count_values", "stddev", "stdvar", "bottomk", "topk", "quantile"}
 )

@@ -82,8 +82,8 @@ def test_apiserver_metrics_are_sorted_and_unique() -> None:
     [
         ("watchslo_watch_down", "nothing exposes watchslo_watch_down"),
         (
-            "rate(watchslo_hop_seconds[5m])",
-            "nothing exposes watchslo_hop_seconds: a histogram has only _bucket, _count and _sum",
+            "rate(watchslo_list_duration_seconds[5m])",
+            "nothing exposes watchslo_list_duration_seconds: a histogram has only _bucket, _count and _sum",
         ),
         ("apiserver_watch_cache_capacity", "nothing exposes apiserver_watch_cache_capacity"),
         ("apiserver_resource:nothing:rate5m", "nothing exposes apiserver_resource:nothing:rate5m"),
@@ -122,6 +122,7 @@ def test_wrong_in_query_finds_the_mistake(query: str, wrong: str) -> None:
         "histogram_quantile(0.99, sum by (le) (rate(apiserver_request_duration_seconds_bucket[$__rate_interval])))",
         'label_replace(up, "host", "$1", "instance", "(.*):.*") * on (host) group_left () up',
         'count_values("version", watchslo_build_info) + 1e3 ^ -2',
+        "histogram_fraction(1, +Inf, sum by (hop) (rate(watchslo_hop_seconds[5m])))",
         "topk(10, max_over_time(watchslo_watch_stalled[1h:5m])) unless on (apiserver) ALERTS",
     ],
 )
@@ -137,7 +138,7 @@ def test_wrong_in_query_accepts_valid_queries(query: str) -> None:
         ('`apiserver_request_total{verb="LISTS"}`', ["apiserver_request_total: verb is never LISTS"]),
         ("`watchslo_hop_seconds{hop}` and apiserver_sending and watchslo_list_*", []),
         ("watchslo_hop_seconds, etcd_request_duration_seconds, and tests/golden/etcd_none.txt", []),
-        ('`watchslo_hop_seconds{hop="none"}`', ["watchslo_hop_seconds_bucket: hop is never none"]),
+        ('`watchslo_hop_seconds{hop="none"}`', ["watchslo_hop_seconds: hop is never none"]),
     ],
 )
 def test_wrong_in_text_finds_the_mistakes(text: str, wrong: list[str]) -> None:

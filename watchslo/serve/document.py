@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import AnyStr
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -24,16 +25,21 @@ class Document:
 
 def pieces_of(texts: Iterable[str]) -> Iterator[bytes]:
     """Yield the texts in UTF-8, joined to pieces of `PIECE_SIZE` or a little more."""
-    waiting: list[str] = []
+    return ("".join(group).encode() for group in grouped(texts))
+
+
+def grouped(parts: Iterable[AnyStr]) -> Iterator[list[AnyStr]]:
+    """Yield the parts in groups, each of which has `PIECE_SIZE` together or a little more."""
+    waiting: list[AnyStr] = []
     size = 0
-    for text in texts:
-        waiting.append(text)
-        size += len(text)
+    for part in parts:
+        waiting.append(part)
+        size += len(part)
         if size >= PIECE_SIZE:
-            yield "".join(waiting).encode()
+            yield waiting
             waiting, size = [], 0
     if size:
-        yield "".join(waiting).encode()
+        yield waiting
 
 
 class DocumentResponse(Response):

@@ -1,9 +1,12 @@
-"""The metrics of a snapshot as bytes: Prometheus' text or OpenMetrics, plain or gzipped, as the scraper accepts."""
+"""The metrics of a snapshot as bytes, plain or gzipped: Prometheus' text, OpenMetrics or protobuf, as is accepted.
+
+Only protobuf has native histograms, and only a Prometheus that is configured to take them prefers it to text.
+"""
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 
 from prometheus_client import ProcessCollector
 from prometheus_client.core import Metric
@@ -19,6 +22,10 @@ from watchslo.snapshot import Snapshot
 
 GZIP_LEVEL = 1  # series repeat their labels: higher levels compress little better
 GZIP_WINDOW_BITS = 31  # zlib's largest window, with a header of gzip
+
+PROTOBUF = "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; encoding=delimited"
+_PROTOBUF = frozenset(PROTOBUF.split("; "))
+_TEXTS = ("application/openmetrics-text", "text/plain")
 
 Encoder = Callable[[Collector], bytes]
 
@@ -50,12 +57,34 @@ class ExpositionFormat:
 
 def negotiate(accept: str, accept_encoding: str) -> ExpositionFormat:
     """Return the format that suits both headers best; plain text if none does."""
+    gzipped = gzip_accepted(accept_encoding)
+    if _prefers_protobuf(accept):
+        return ExpositionFormat(PROTOBUF, gzipped)
     try:
         _, content_type = choose_encoder(accept)
     except TypeError:  # a version that is not a number
         content_type = CONTENT_TYPE_PLAIN_0_0_4
     known = content_type if content_type in _ENCODERS else CONTENT_TYPE_PLAIN_0_0_4
-    return ExpositionFormat(known, gzip_accepted(accept_encoding))
+    return ExpositionFormat(known, gzipped)
+
+
+def _prefers_protobuf(accept: str) -> bool:
+    """Return whether protobuf has a higher `q` than every text, which a scraper has to ask for."""
+    best = {True: 0.0, False: 0.0}
+    for accepted in accept.split(","):
+        media_type, *parameters = (part.strip() for part in accepted.split(";"))
+        is_protobuf = {media_type, *parameters} >= _PROTOBUF
+        if is_protobuf or media_type in _TEXTS:
+            q = next((parameter[2:] for parameter in parameters if parameter.startswith("q=")), "1")
+            best[is_protobuf] = max(best[is_protobuf], _weight(q))
+    return best[True] > best[False]
+
+
+def _weight(q: str) -> float:
+    try:
+        return float(q)
+    except ValueError:
+        return 0.0
 
 
 class MetricsEncoder:
@@ -70,23 +99,33 @@ class MetricsEncoder:
         if quantiles is not None:
             chosen = window_quantiles(detail, frozenset(quantiles))
             views = [(family, chosen if family is WINDOW_QUANTILES else view) for family, view in views]
-        self._families = [(family, FamilyLines(family, view)) for family, view in views if view]
+        self._views = [(family, view) for family, view in views if view]
+        self._lines = [(family, FamilyLines(family, view)) for family, view in self._views]
         self._process = ProcessCollector(registry=None)
 
     def encode(self, snapshot: Snapshot, form: ExpositionFormat) -> Document:
-        pieces = tuple(self._pieces(snapshot, _ENCODERS[form.content_type]))
+        is_protobuf = form.content_type == PROTOBUF
+        found = self._protobuf(snapshot) if is_protobuf else self._text(snapshot, _ENCODERS[form.content_type])
+        pieces = tuple(found)
         headers = {"Vary": "Accept, Accept-Encoding"}
         if not form.gzipped:
             return Document(pieces, form.content_type, headers)
         return Document((_gzip(pieces),), form.content_type, headers | {"Content-Encoding": "gzip"})
 
-    def _pieces(self, snapshot: Snapshot, encoder: Encoder) -> Iterator[bytes]:
+    def _text(self, snapshot: Snapshot, encoder: Encoder) -> Iterator[bytes]:
         """Yield the families that have samples, then the metrics of this process."""
-        for family, lines in self._families:
+        for family, lines in self._lines:
             if pieces := lines.pieces(snapshot):
                 yield _header(family, encoder) + pieces[0]
                 yield from pieces[1:]
         yield encoder(self._process)
+
+    @cached_property
+    def _protobuf(self) -> Callable[[Snapshot], Iterator[bytes]]:
+        """The same as messages. The library for them takes 2 MiB, so the first scrape of this kind imports it."""
+        from watchslo.serve.family_messages import MessageEncoder  # noqa: PLC0415 - see above
+
+        return MessageEncoder(self._views, self._process).encode
 
 
 class _WithoutSamples(Collector):

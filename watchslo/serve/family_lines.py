@@ -55,7 +55,7 @@ class FamilyLines:
                 yield self._text(self._view.name(owner), found, before)
 
     def _text(self, name: tuple[str, ...], found: Found, before: Mapping[_Shape, str]) -> str:
-        keys, values = _keys_and_values(found)
+        keys, values = keys_and_values(found)
         edges: Sequence[tuple[float, ...]] = ()
         if self._is_histogram:
             edges = tuple(reading.edges for reading in values)
@@ -97,7 +97,7 @@ class FamilyLines:
             yield _line(f"{self._name}_sum", labels)
 
 
-def _keys_and_values(found: Found) -> tuple[Collection[Any], Collection[Any]]:
+def keys_and_values(found: Found) -> tuple[Collection[Any], Collection[Any]]:
     """Return the values with the keys of their labels; a single value has no labels of its own."""
     return (tuple(found), found.values()) if isinstance(found, Mapping) else (((),), (found,))
 

@@ -7,8 +7,8 @@ from watchslo.serve.metrics import FAMILIES, SECTIONS, WATCH, Detail, Family, La
 _INTRODUCTION = """\
 # Metrics
 
-The metrics that `/metrics` exposes, in Prometheus' text format or OpenMetrics as the scraper accepts. This page is
-generated from the code (`make golden`). The [glossary](glossary.md) explains the terms.
+The metrics that `/metrics` exposes, in Prometheus' text format, OpenMetrics or protobuf, as the scraper accepts. This
+page is generated from the code (`make golden`). The [glossary](glossary.md) explains the terms.
 
 - `metrics: basic`, the default, has at most 50 series per watch, with any list strategy and with an inventory. Labels
   and metrics after *full:* need `metrics: full`. `basic` has the series that objectives and alerts need. Details that
@@ -31,6 +31,8 @@ generated from the code (`make golden`). The [glossary](glossary.md) explains th
 - Metrics of watches are those of the last evaluation, at most five seconds old; all others are at most a second old.
 - One process has one set of `le`, and every configured threshold is among those of
   `watchslo_apiserver_timespan_seconds`: with a threshold of 1 s the SLI is `_bucket{le="1.0"}` over `_count`.
+- A histogram that is *native* is also a [native histogram](howto/native-histograms.md), of one series instead of 16 or
+  more, for a Prometheus that asks for it.
 - Each instance watches for itself: ratios remain valid when summed, counts of one resource do not, and quantiles are
   never averaged.
 - Names, labels and contents of objects are never labels.
@@ -54,8 +56,12 @@ def reference() -> str:
 
 
 def _section(title: str, families: Iterable[Family]) -> str:
-    rows = ((f"`{f.name}`", str(f.type), _labels(f), _proven(f), str(f.stability), f.help) for f in families)
+    rows = ((f"`{f.name}`", _type(f), _labels(f), _proven(f), str(f.stability), f.help) for f in families)
     return f"## {title}\n\n" + _table(("Metric", "Type", "Labels", "Proven", "Stability", "Meaning"), rows)
+
+
+def _type(family: Family) -> str:
+    return f"{family.type}, native" if family.native else str(family.type)
 
 
 def _labels(family: Family) -> str:

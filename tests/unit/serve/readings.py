@@ -30,6 +30,7 @@ from watchslo.snapshot import (
     HopReading,
     ListReading,
     MonitorReading,
+    NativeBuckets,
     ObjectiveReading,
     OutcomeReading,
     OverallVerdict,
@@ -71,9 +72,10 @@ def with_p999(one: WindowReading) -> WindowReading:
     return replace(one, quantiles=(*one.quantiles, QuantileReading(0.999, 0.25, 0.377, 0.5, resolved=True, rough=True)))
 
 
+NATIVE = NativeBuckets(3, 2**-10, 4.5, -68, (35.5, 60.0, 60.0, 0.0, 240.0, 1.0))
 TRACK = TrackReading(
     timespan=HistogramReading(
-        TIMESPAN_EDGES, (10, 40, 160, 300, 380, 395, 397, 398, 399, 400, 400, 400, 400, 401), 99.5
+        TIMESPAN_EDGES, (10, 40, 160, 300, 380, 395, 397, 398, 399, 400, 400, 400, 400, 401), 99.5, NATIVE
     ),
     windows=(window("15s", 15.0, 30), window("1m", 60.0, 120), window("5m", 300.0, 400)),
     objective=ObjectiveReading(
@@ -118,7 +120,7 @@ def _verdict(last: WindowReading, objective: ObjectiveReading) -> WindowVerdict:
 
 
 HOPS = tuple(
-    HopReading(hop, DURATIONS, (window("15s", 15.0, 30), window("1m", 60.0, events)))
+    HopReading(hop, replace(DURATIONS, native=NATIVE), (window("15s", 15.0, 30), window("1m", 60.0, events)))
     for hop, events in zip(Hop, (40, 100, 120, 118), strict=True)
 )
 REFERENCE = ReferenceReading(
@@ -148,7 +150,7 @@ IDLE_TRACK = TrackReading(
     ),
     unresolved=0,
     unmeasured={},
-    creation=HistogramReading((1.0, 2.5), (0, 0, 0), 0.0),
+    creation=HistogramReading((1.0, 2.5), (0, 0, 0), 0.0, NATIVE),
 )
 EVENTS = {"ADDED": 100, "MODIFIED": 300, "DELETED": 1, "ERROR": 0}
 OF_ALL_WATCHES = [one for one in Guarantee if one not in (Guarantee.TYPED, Guarantee.FILTERED)]

@@ -7,12 +7,14 @@ from dataclasses import replace
 
 import pytest
 
+from tests.support.metric_messages import ACCEPT
 from tests.unit.serve import readings
 from watchslo.serve.exposition import ExpositionFormat, MetricsEncoder, negotiate
 from watchslo.serve.metrics import Detail
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+PROTOBUF = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
 PROMETHEUS_3 = (
     "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,application/openmetrics-text;version=0.0.1;"
     "q=0.4,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,text/plain;version=0.0.4;q=0.2,*/*;q=0.1"
@@ -36,6 +38,33 @@ PROMETHEUS_3 = (
 )
 def test_negotiate_returns_a_known_format(accept: str, content_type: str) -> None:
     assert negotiate(accept, "") == ExpositionFormat(content_type, gzipped=False)
+
+
+@pytest.mark.parametrize(
+    ("accept", "is_protobuf"),
+    [
+        (ACCEPT, True),
+        (PROTOBUF, True),  # as Prometheus 2.42 asks, apart from the texts
+        (f"{PROTOBUF},application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5,*/*;q=0.1", True),
+        (PROTOBUF.replace(";", " ; "), True),
+        (f"{PROTOBUF};q=0.2,application/openmetrics-text;version=1.0.0;q=0.3", False),
+        (f"text/plain;q=0.3,{PROTOBUF};q=0.7", True),
+        (f"{PROTOBUF},text/plain", False),
+        (f"{PROTOBUF},*/*", True),
+        (f"{PROTOBUF};q=0", False),
+        (f"{PROTOBUF};q=high", False),
+        (PROTOBUF.replace("delimited", "text"), False),
+        (PROTOBUF.replace("MetricFamily", "Metric"), False),
+        ("application/vnd.google.protobuf", False),
+        (PROMETHEUS_3, False),
+        ("*/*", False),
+        ("", False),
+    ],
+)
+def test_negotiate_returns_protobuf_only_if_it_is_preferred(accept: str, is_protobuf: bool) -> None:  # noqa: FBT001
+    form = negotiate(accept, "gzip")
+    assert form.gzipped
+    assert form.content_type.startswith("application/vnd.google.protobuf; ") == is_protobuf
 
 
 def test_encode_gzips_if_accepted() -> None:

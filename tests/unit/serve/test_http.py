@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from tests.support.metric_messages import ACCEPT, messages
 from tests.unit.serve import readings
 from watchslo.config.model import ServerLimitsConfig
 from watchslo.config.values import Listen
@@ -66,6 +67,10 @@ async def test_metrics_are_served_in_the_accepted_format() -> None:
             families = text_string_to_metric_families(await answer.text())  # type: ignore[no-untyped-call]
             names = {family.name for family in families}
             assert {"watchslo_slo_events", "process_resident_memory_bytes"} <= names
+        async with client.get("/metrics", headers={"Accept": ACCEPT}) as answer:
+            assert answer.headers["Content-Type"].startswith("application/vnd.google.protobuf; proto=")
+            names = {message.name for message in messages(await answer.read())}
+            assert {"watchslo_slo_events_total", "process_resident_memory_bytes"} <= names
 
 
 async def test_status_and_page_are_served() -> None:

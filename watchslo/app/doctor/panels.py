@@ -13,7 +13,7 @@ from typing import Any
 from watchslo.app.doctor.findings import DeploymentFinding, good, unchecked, warning
 from watchslo.app.prometheus_client import Prometheus
 from watchslo.errors import ConfigError, ConnectError
-from watchslo.serve.metrics import FAMILIES, Detail, Type
+from watchslo.serve.metrics import FAMILIES, Detail, Family, Type
 from watchslo.timeline.format import counted, some_of
 
 SUBJECT = "dashboards"
@@ -81,10 +81,15 @@ def _queries(dashboard: Mapping[str, Any]) -> Iterator[PanelQuery]:
 
 def catalogue_queries(selector: str) -> list[PanelQuery]:
     """Return a query for each metric that watchslo can expose: what the panels need, for installations without them."""
-    return [
-        PanelQuery("metrics", family.name, f"{family.name}{'_count' * (family.type is Type.HISTOGRAM)}{{{selector}}}")
-        for family in FAMILIES
-    ]
+    return [PanelQuery("metrics", family.name, _any_form(family, f"{{{selector}}}")) for family in FAMILIES]
+
+
+def _any_form(family: Family, selector: str) -> str:
+    """Return a query for a family; Prometheus may have a native histogram under its own name, or as a count."""
+    if family.type is not Type.HISTOGRAM:
+        return f"{family.name}{selector}"
+    count = f"{family.name}_count{selector}"
+    return f"{count} or {family.name}{selector}" if family.native else count
 
 
 def panel_findings(

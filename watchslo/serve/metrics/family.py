@@ -37,7 +37,8 @@ class Detail(StrEnum):
 class Family:
     """One metric family. `basic` is None if only `full` has it; `full` is None if it is the same as `basic`.
 
-    `proven` is the view at that level, or True if it is the view of `basic`. It must not contain an estimate.
+    `proven` is the view at that level, or True if it is the view of `basic`. It must not contain an estimate. The
+    readings of a `native` histogram have native buckets.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Family:
     basic: MetricView | None
     full: MetricView | None
     proven: MetricView | bool
+    native: bool = False
 
     def view(self, detail: Detail) -> MetricView | None:
         """Return the view at a level of detail; None if the family is left out there."""
@@ -74,10 +76,11 @@ class Declare:
         full: MetricView | None = None,
         proven: MetricView | bool = False,
         beta: bool = False,
+        native: bool = False,
     ) -> Family:
         """Return the family `watchslo_<name>`."""
         stability = Stability.BETA if beta else Stability.STABLE
-        return Family(f"watchslo_{name}", self.type, stability, help, basic, full, proven)
+        return Family(f"watchslo_{name}", self.type, stability, help, basic, full, proven, native)
 
 
 counter, gauge, histogram = map(Declare, (Type.COUNTER, Type.GAUGE, Type.HISTOGRAM))

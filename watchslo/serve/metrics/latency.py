@@ -83,6 +83,7 @@ LATENCY = (
         "apiserver_timespan_seconds",
         "Seconds from the commit of a change to the arrival of its live watch event, by the revision clock.",
         basic=per_watch(lambda s: s.track.timespan),
+        native=True,
     ),
     WINDOW_QUANTILES,
     gauge(
@@ -129,6 +130,7 @@ LATENCY = (
         "creation_to_watch_seconds",
         "Seconds from creationTimestamp to the arrival of ADDED events, without the clocks' offset; if configured.",
         basic=per_watch(lambda s: s.track.creation),
+        native=True,
         beta=True,
     ),
     histogram(
@@ -136,6 +138,7 @@ LATENCY = (
         "Seconds that events spent on one hop, of the events whose hop was measured; absent without any.",
         basic=per_watch(lambda s: _histograms(s.track.hops, BASIC_HOPS), HOP),
         full=per_watch(lambda s: _histograms(s.track.hops, frozenset(HOPS)), HOP),
+        native=True,
         beta=True,
     ),
     histogram(
@@ -143,6 +146,7 @@ LATENCY = (
         "Seconds by which events arrived later as whole objects than in the representation of the watch; only with "
         "`reference`.",
         basic=per_watch(lambda s: _representation_delay(s.track.hops)),
+        native=True,
         beta=True,
     ),
     counter(

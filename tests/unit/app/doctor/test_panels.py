@@ -137,6 +137,8 @@ def test_catalogue_queries_have_one_series_for_each_metric() -> None:
     assert found.keys() == {family.name for family in FAMILIES}
     assert found["watchslo_watch_up"] == 'watchslo_watch_up{job="w"}'
     assert found["watchslo_clock_tick_seconds"] == 'watchslo_clock_tick_seconds_count{job="w"}'
+    native = "watchslo_apiserver_timespan_seconds"
+    assert found[native] == f'{native}_count{{job="w"}} or {native}{{job="w"}}'
 
 
 async def test_check_panels_asks_each_query() -> None:
