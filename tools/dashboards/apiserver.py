@@ -95,7 +95,7 @@ EVENTS = Section(
             (
                 Target(_of_apiserver("apiserver_watch_cache_events_received_total"), f"received: {LEGEND}"),
                 Target(_of_apiserver("apiserver_watch_cache_events_dispatched_total"), f"dispatched: {LEGEND}"),
-                Target(_of_watchslo("watchslo_apiserver_timespan_seconds_count"), f"watchslo: {LEGEND}"),
+                Target(_of_watchslo("watchslo_slo_events_total"), f"watchslo: {LEGEND}"),
             ),
         ),
         Panel(

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from watchslo.serve.metrics import FAMILIES
+
 
 class Look(StrEnum):
     """The visualization of a panel."""
@@ -147,10 +149,25 @@ APISERVER_LEGEND = "{{cluster}} {{apiserver}}"
 INSTANCE_LEGEND = "{{cluster}} {{instance}}"
 
 
+NATIVE = {family.name for family in FAMILIES if family.native}
+"""The histograms that Prometheus may have in native form, in classic form, or in both; then the native one is shown."""
+
+
 def quantile(q: float, histogram: str, matchers: str, by: Sequence[str], over: str = "$__rate_interval") -> str:
-    """Return a query for the quantile of a histogram over a range."""
-    labels = ", ".join((*by, "le"))
-    return f"histogram_quantile({q}, sum by ({labels}) (rate({histogram}_bucket{{{matchers}}}[{over}])))"
+    """Return a query for the quantile of a histogram over a range, in whichever form Prometheus has it."""
+    buckets = f"sum by ({', '.join((*by, 'le'))}) (rate({histogram}_bucket{{{matchers}}}[{over}]))"
+    classic = f"histogram_quantile({q}, {buckets})"
+    if histogram not in NATIVE:
+        return classic
+    return f"histogram_quantile({q}, sum by ({', '.join(by)}) (rate({histogram}{{{matchers}}}[{over}]))) or {classic}"
+
+
+def distribution(histogram: str, matchers: str) -> str:
+    """Return a query for a heatmap of a histogram: its increase between two points of a graph."""
+    classic = f"sum by (le) (increase({histogram}_bucket{{{matchers}}}[$__rate_interval]))"
+    if histogram not in NATIVE:
+        return classic
+    return f"sum (increase({histogram}{{{matchers}}}[$__rate_interval])) or on () {classic}"
 
 
 def increase(counter: str, matchers: str, by: str) -> str:

@@ -19,6 +19,7 @@ from tools.dashboards.panels import (
     Step,
     Target,
     Unit,
+    distribution,
     high_is_bad,
     low_is_bad,
     quantile,
@@ -267,7 +268,7 @@ LATENCY = Section(
             "Events by latency over time. Two bands mean two paths, for example two apiservers.",
             Look.HEATMAP,
             Unit.SECONDS,
-            (Target(f"sum by (le) (increase({TIMESPAN}_bucket{{{OF_WATCHES}}}[$__rate_interval]))", "{{le}}"),),
+            (Target(distribution(TIMESPAN, OF_WATCHES), "{{le}}"),),
             LATE,
             width=12,
         ),
@@ -392,7 +393,7 @@ OBJECTIVE = Section(
                 Target(_proven_late(WATCH_LABELS, "$__range"), "Proven late", Unit.SHARE),
                 Target(
                     f"max by ({WATCH_LABELS}) (sum by ({WATCH_LABELS}, instance) "
-                    f"(rate({TIMESPAN}_count{{{OF_WATCHES}}}[$__range])))",
+                    f"(rate(watchslo_slo_events_total{{{OF_WATCHES}}}[$__range])))",
                     "Events",
                     Unit.EVENTS,
                 ),

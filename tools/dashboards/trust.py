@@ -21,6 +21,7 @@ from tools.dashboards.panels import (
     Step,
     Target,
     Unit,
+    distribution,
     high_is_bad,
     low_is_bad,
     quantile,
@@ -153,7 +154,7 @@ CLOCK = Section(
             "Ticks by round trip. A second band is a second path, or a proxy that stalls at times.",
             Look.HEATMAP,
             Unit.SECONDS,
-            (Target(f"sum by (le) (increase({TICKS}_bucket{{{OF_APISERVERS}}}[$__rate_interval]))", "{{le}}"),),
+            (Target(distribution(TICKS, OF_APISERVERS), "{{le}}"),),
             CLOSE_TO_LATE,
         ),
         Panel(
@@ -215,7 +216,7 @@ SAMPLES = Section(
             Unit.EVENTS,
             (
                 Target(
-                    f"sum (rate(watchslo_apiserver_timespan_seconds_count{{{OF_WATCHES}}}[$__rate_interval]))",
+                    f"sum (rate(watchslo_slo_events_total{{{OF_WATCHES}}}[$__rate_interval]))",
                     "measured",
                     colour="green",
                 ),
@@ -233,8 +234,7 @@ SAMPLES = Section(
             Unit.SHARE,
             (
                 Target(
-                    f"{_by_watch('watchslo_unresolved_events_total')} / "
-                    f"{_by_watch('watchslo_apiserver_timespan_seconds_count')}",
+                    f"{_by_watch('watchslo_unresolved_events_total')} / {_by_watch('watchslo_slo_events_total')}",
                     WATCH_LEGEND,
                 ),
             ),

@@ -120,16 +120,23 @@ def panel_findings(
 
 def _reason(queries: Sequence[PanelQuery], present: set[str], detail: Detail) -> Emptiness:
     metrics = {metric for query in queries for metric in query.metrics}
-    found = {_absence(metric, detail) for metric in metrics - present}
+    families = set(map(_family_of, present))  # a query may select two forms of a histogram, one of which is enough
+    found = {_absence(metric, detail) for metric in metrics if _family_of(metric) not in families}
     return next((reason for reason in Emptiness if reason in found), Emptiness.MOMENT)
 
 
 def _absence(metric: str, detail: Detail) -> Emptiness:
     """Return why a metric has no samples."""
-    family = _BY_NAME.get(metric) or _BY_NAME.get(_SUFFIX.sub("", metric))
+    family = _BY_NAME.get(_family_of(metric))
     if family is not None:
         return Emptiness.UNUSED if family.view(detail) else Emptiness.DETAIL
     return Emptiness.RULES if ":" in metric else Emptiness.FOREIGN
+
+
+def _family_of(metric: str) -> str:
+    """Return the name of our family that has this metric; the metric itself if none has."""
+    name = _SUFFIX.sub("", metric)
+    return name if name in _BY_NAME else metric
 
 
 async def check_panels(

@@ -92,6 +92,13 @@ def empty(*expressions: str, present: frozenset[str] = frozenset(), detail: Deta
         ("rate(apiserver_watch_events_total[5m])", "", Detail.BASIC, Emptiness.FOREIGN, WARNING),
         ("max(watchslo_watch_up{})", "", Detail.BASIC, Emptiness.MOMENT, GOOD),
         ("max(etcd_x{})", "etcd_x", Detail.BASIC, Emptiness.MOMENT, GOOD),
+        (
+            "rate(watchslo_hop_seconds{}[5m]) or rate(watchslo_hop_seconds_bucket{}[5m])",
+            "watchslo_hop_seconds_bucket",
+            Detail.BASIC,
+            Emptiness.MOMENT,
+            GOOD,
+        ),
     ],
 )
 def test_reason_of_an_empty_panel(
