@@ -27,6 +27,13 @@ kubeconfig_option = click.option(
 )
 context_option = click.option("--context", help="Context of the kubeconfig.")
 output_option = click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+histograms_option = click.option(
+    "--histograms",
+    type=click.Choice(["classic", "native"]),
+    default="classic",
+    show_default=True,
+    help="How Prometheus stores our histograms of latencies. If it has both, classic.",
+)
 listen_option = click.option("--listen", metavar="HOST:PORT", help="Address to serve at; port 0 takes a free port.")
 
 
@@ -491,6 +498,7 @@ def rehearse(
 @click.option("--alertmanager", metavar="URL", help="The Alertmanager that gets the alerts.")
 @click.option("--job-selector", metavar="S", help='Matchers of the targets; default: job="watchslo".')
 @click.option("--cluster-label", metavar="L", help="Label that names the cluster, as for `watchslo rules`.")
+@histograms_option
 @click.option(
     "--dashboards",
     metavar="DIR",
@@ -564,6 +572,7 @@ def doctor(
     default=1,
     help="Divide all windows, waits and intervals by this number, to see alerts fire in a trial.",
 )
+@histograms_option
 def rules(
     config: Path | None,
     form: Literal["prometheusrule", "plain", "thanos", "mimir", "inhibitions"],

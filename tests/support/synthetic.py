@@ -11,6 +11,7 @@ from pathlib import Path
 from tests.support.prometheus import program
 from watchslo.latency.bins import LES
 from watchslo.rules import names
+from watchslo.rules.timespans import CLASSIC
 
 BLOCK_SECONDS = 31 * 86400
 UNTIL = 640 * BLOCK_SECONDS + 30 * 86400 + 43200  # so that a month before it lies within one block
@@ -102,7 +103,7 @@ def _recorded() -> Iterable[Row]:
     for verdict in ("good", "bad", "undecided"):
         yield names.WINDOWS, {"verdict": verdict}, DAY, 0.01
     for le in (*map(str, LES), "+Inf"):
-        yield names.TIMESPAN_BUCKET, {"le": le}, 5 * MINUTE, 0.1
+        yield names.histogram(CLASSIC.metric), {"le": le}, 5 * MINUTE, 0.1
     for window in ("5m", "30m", "1h", "2h", "6h", "1d", "3d", "30d"):
         yield names.late_ratio(window), {}, 5 * MINUTE, 0.001
         if window != "30d":

@@ -11,15 +11,20 @@ from watchslo.rules.fleet import fleet_groups
 from watchslo.rules.pack import rule_file, rule_groups
 from watchslo.rules.rollup import rollup_groups
 from watchslo.rules.settings import RuleSettings
+from watchslo.rules.timespans import Histograms
 
 # --- rules -----------------------------------------------------------------------------------------------------------
 
 
 def rules() -> list[dict[str, Any]]:
-    """Return the default recording and alerting rules, with those of a fleet."""
-    config, settings = Config(), RuleSettings(cluster_label="cluster")
-    every = (*rule_groups(config, settings), *rollup_groups(config, settings), *fleet_groups(config, settings))
-    return [rule for group in rule_file(every)["groups"] for rule in group["rules"]]
+    """Return the default recording and alerting rules, those of a fleet, and those of native histograms that differ."""
+    config, found = Config(), []
+    for form in Histograms:
+        settings = RuleSettings(cluster_label="cluster", histograms=form)
+        every = (*rule_groups(config, settings), *rollup_groups(config, settings), *fleet_groups(config, settings))
+        for group in rule_file(every)["groups"]:
+            found += [rule for rule in group["rules"] if rule not in found]
+    return found
 
 
 # --- pages -----------------------------------------------------------------------------------------------------------

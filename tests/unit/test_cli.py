@@ -177,11 +177,12 @@ def test_verify_exits_with_its_code(watchslo: Watchslo, called: list[tuple[Any, 
 
 def test_doctor_exits_with_its_code(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
     line = "doctor --config f --kubeconfig k --context c -n n --instance i --prometheus p --alertmanager a -o json"
-    line += " --job-selector s --cluster-label l --dashboards d --token-file t --prometheus-token-file pt --ca-file ca"
+    line += " --job-selector s --cluster-label l --histograms native --dashboards d"
+    line += " --token-file t --prometheus-token-file pt --ca-file ca"
     assert watchslo(*line.split(), "--insecure") == 1
     assert watchslo("doctor") == 1
     credentials = DaemonCredentials(Path("t"), Path("ca"), insecure=True)
-    options = DoctorOptions("n", "i", "p", "a", "s", "l", Path("d"), credentials, Path("pt"))
+    options = DoctorOptions("n", "i", "p", "a", "s", "l", "native", Path("d"), credentials, Path("pt"))
     assert called == [(Path("f"), Path("k"), "c", options, "json"), (None, None, None, DoctorOptions(), "table")]
 
 
@@ -230,11 +231,11 @@ def test_rules(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
     line = (
         "rules --config f --format plain --cluster-label c --rule-labels a=b --rule-labels c=d --runbooks r --shrink 60"
     )
-    assert watchslo(*line.split(), "--job-selector", 'job="j"') == 0
+    assert watchslo(*line.split(), "--job-selector", 'job="j"', "--histograms", "native") == 0
     assert watchslo("rules", "--format", "mimir", "--fleet", "global", "--replica-label", "p") == 0
     assert watchslo("rules") == 0
     assert called == [
-        (Path("f"), RulesOptions("plain", "c", 'job="j"', ("a=b", "c=d"), "r", 60)),
+        (Path("f"), RulesOptions("plain", "c", 'job="j"', ("a=b", "c=d"), "r", 60, histograms="native")),
         (None, RulesOptions("mimir", fleet="global", replica_label="p")),
         (None, RulesOptions("prometheusrule", None, None, (), None, 1)),
     ]

@@ -22,6 +22,7 @@ from watchslo.rules.pack import (
 )
 from watchslo.rules.rollup import rollup_groups
 from watchslo.rules.settings import RuleSettings, parse_labels
+from watchslo.rules.timespans import Histograms
 
 HEADER = "# Written by `watchslo rules`. Do not edit: change the configuration and run the command again.\n"
 Format = Literal["prometheusrule", "plain", "thanos", "mimir", "inhibitions"]
@@ -41,6 +42,7 @@ class RulesOptions:
     shrink: int = 1
     fleet: FleetLevel | None = None
     replica_label: str | None = None
+    histograms: Literal["classic", "native"] = "classic"
 
 
 def rules(file: Path | None, options: RulesOptions) -> None:
@@ -94,7 +96,8 @@ def _settings(options: RulesOptions) -> RuleSettings:
     label = options.cluster_label
     if label is None and options.fleet == "global":
         label = CLUSTER_LABEL
-    return RuleSettings(cluster_label=label, shrink=options.shrink, **given)
+    form = Histograms(options.histograms)
+    return RuleSettings(cluster_label=label, shrink=options.shrink, histograms=form, **given)
 
 
 def _inhibitions(settings: RuleSettings, fleet: FleetLevel | None) -> dict[str, Any]:

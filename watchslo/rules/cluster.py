@@ -12,38 +12,37 @@ from watchslo.config.model import Config
 from watchslo.config.values import format_duration
 from watchslo.rules import names
 from watchslo.rules.names import LabelLevels
-from watchslo.rules.promql import by, joined, le, number, select
+from watchslo.rules.promql import joined, number, select
 from watchslo.rules.rule import RuleDefinition
 from watchslo.rules.settings import RuleSettings
+from watchslo.rules.timespans import TimespanForm, summed_over
 from watchslo.rules.windows import DAY, RECORDED_EVERY
 
-BUCKET = "watchslo_apiserver_timespan_seconds_bucket"
-ALL = 'le="+Inf"'
 SCRAPED_EVERY = 30.0  # seconds between two scrapes, at most: the interval of `deploy/base/pod-monitor.yaml`
 SHOWN = ("apiserver", "cluster")  # the levels that users see; instances only confirm alerts
 
 
 def cluster_minutes(config: Config, settings: RuleSettings, kept: LabelLevels) -> Iterator[RuleDefinition]:
     """Yield the rules of the last minute: histograms, P99, and whether it was good."""
-    window = config.objective.minutes.window
+    form, window = settings.timespans, config.objective.minutes.window
     scrape = max(round(SCRAPED_EVERY / settings.shrink), 1.0)
-    exposed = f"{select(BUCKET, settings.job_selector)}[{format_duration(window + scrape)}]"
+    exposed = f"{select(form.metric, settings.job_selector)}[{format_duration(window + scrape)}]"
     labels = {"instance_apiserver": (*kept.instance, "apiserver"), "apiserver": kept.apiserver, "cluster": kept.cluster}
     summed = f"rate({exposed})"
+    recorded = {level: names.minute_histogram(level, form.metric) for level in labels}
     for level, own in labels.items():
-        bucket = names.minute_bucket(level)
-        yield RuleDefinition(bucket, by("sum", (*own, "le"), summed))
-        summed = bucket
-    for level in labels:
-        yield RuleDefinition(names.good_minute(level), _good(config, names.minute_bucket(level)))
+        yield RuleDefinition(recorded[level], form.summed(own, summed))
+        summed = recorded[level]
+    for level, histogram in recorded.items():
+        yield RuleDefinition(names.good_minute(level), form.good(histogram, config.objective))
     for level in SHOWN:
-        bucket = names.minute_bucket(level)
-        yield RuleDefinition(names.cluster_timespan(level, 0.99, "rate1m"), determined_quantile(0.99, bucket, window))
+        p99 = determined_quantile(form, 0.99, recorded[level], window)
+        yield RuleDefinition(names.cluster_timespan(level, 0.99, "rate1m"), p99)
 
 
 def cluster_days(settings: RuleSettings) -> Iterator[RuleDefinition]:
     """Yield the rules of the last day: the share of good minutes, how many were judged, P99, P99.9, the worst P99."""
-    day, every = settings.span(DAY), settings.interval(RECORDED_EVERY)
+    day, every, form = settings.span(DAY), settings.interval(RECORDED_EVERY), settings.timespans
     for level in SHOWN:
         good = names.good_minute(level)
         elapsed = number(DAY / settings.shrink / every)
@@ -52,31 +51,17 @@ def cluster_days(settings: RuleSettings) -> Iterator[RuleDefinition]:
         for q in (0.99, 0.999):
             yield RuleDefinition(
                 names.cluster_timespan(level, q, "rate1d"),
-                determined_quantile(q, names.minute_bucket(level), every, over=day),
+                determined_quantile(form, q, names.minute_histogram(level, form.metric), every, over=day),
             )
         minute = names.cluster_timespan(level, 0.99, "rate1m")
         yield RuleDefinition(names.cluster_timespan(level, 0.99, "max1d"), f"max_over_time({minute}[{day}])")
 
 
-def determined_quantile(q: float, bucket: str, seconds: float, *, over: str = "") -> str:
+def determined_quantile(form: TimespanForm, q: float, histogram: str, seconds: float, *, over: str = "") -> str:
     """Return a quantile of recorded rates of a histogram; absent if fewer than one event is expected to be later.
 
     Each rate stands for so many seconds; with `over`, those of a longer time are added up.
     """
-
-    def rates(series: str) -> str:
-        return f"sum_over_time({series}[{over}])" if over else series
-
-    events = f"sum without (le) ({rates(select(bucket, ALL))}) * {number(seconds)}"
-    return joined("and", (f"histogram_quantile({q:g}, {rates(bucket)})", f"{events} >= {number(1 / (1 - q))}"))
-
-
-def _good(config: Config, bucket: str) -> str:
-    """Return 1 for a minute whose quantile is within the threshold, else 0; absent with fewer than `minEvents`."""
-    objective = config.objective
-    minutes = objective.minutes
-    in_time, events = (
-        f"sum without (le) ({select(bucket, matcher)}) * {number(minutes.window)}"
-        for matcher in (le(objective.threshold), ALL)
-    )
-    return f"{in_time}\n>= bool {number(minutes.quantile)} * ({events} >= {minutes.min_events})"
+    events = f"{form.events(histogram, over)} * {number(seconds)}"
+    quantile = f"histogram_quantile({q:g}, {summed_over(histogram, over)})"
+    return joined("and", (quantile, f"{events} >= {number(1 / (1 - q))}"))

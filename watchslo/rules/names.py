@@ -10,6 +10,7 @@ TARGET = ("job", "instance")
 INSTANCE_EVENTS = "instance_apiserver_resource:watchslo_events:rate5m"
 INSTANCE_LATE_EVENTS = "instance_apiserver_resource:watchslo_late_events:rate5m"
 INSTANCE_UNMEASURED = "instance_apiserver_resource:watchslo_unmeasured_events:rate5m"
+INSTANCE_TIMESPAN = "instance_apiserver_resource:watchslo_apiserver_timespan_seconds:rate5m"
 INSTANCE_TICK = "instance_apiserver_domain:watchslo_clock_tick_seconds:p50_rate5m"
 EVENTS = "apiserver_resource:watchslo_events:rate5m"
 EVENTS_30M = "apiserver_resource:watchslo_events:rate30m"
@@ -18,7 +19,6 @@ LATE_INSTANCES = "apiserver_resource:watchslo_late_events:count_rate5m"
 LATE_EVENTS = "apiserver_resource:watchslo_late_events:rate5m"
 LATE_EVENTS_30M = "apiserver_resource:watchslo_late_events:rate30m"
 UNMEASURED = "apiserver_resource:watchslo_unmeasured_events:rate5m"
-TIMESPAN_BUCKET = "apiserver_resource:watchslo_apiserver_timespan_seconds_bucket:rate5m"
 BUDGET_REMAINING = "apiserver_resource:watchslo_error_budget:remaining_ratio"
 WINDOWS = "apiserver_resource:watchslo_slo_windows:rate5m"
 GOOD_WINDOWS = "apiserver_resource:watchslo_good_windows:ratio_increase1d"
@@ -70,9 +70,14 @@ def timespan(q: float) -> str:
     return f"apiserver_resource:watchslo_apiserver_timespan_seconds:{_percentile(q)}_rate5m"
 
 
-def minute_bucket(level: str) -> str:
+def histogram(metric: str) -> str:
+    """Name the histogram of the last five minutes, in events per second, of all instances."""
+    return f"apiserver_resource:{metric}:rate5m"
+
+
+def minute_histogram(level: str, metric: str) -> str:
     """Name the histogram of the last minute, in events per second, of all watches of a level."""
-    return f"{level}:watchslo_apiserver_timespan_seconds_bucket:rate1m"
+    return f"{level}:{metric}:rate1m"
 
 
 def cluster_timespan(level: str, q: float, operations: str) -> str:

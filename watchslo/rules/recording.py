@@ -10,11 +10,12 @@ from functools import partial
 from watchslo.config.model import Config, ObjectiveConfig
 from watchslo.config.values import format_duration
 from watchslo.rules import names
-from watchslo.rules.cluster import BUCKET, cluster_days, cluster_minutes, determined_quantile
+from watchslo.rules.cluster import cluster_days, cluster_minutes, determined_quantile
 from watchslo.rules.names import LabelLevels
 from watchslo.rules.promql import by, le, number, select
 from watchslo.rules.rule import RuleDefinition, RuleGroup
 from watchslo.rules.settings import RuleSettings
+from watchslo.rules.timespans import CLASSIC, METRIC, NATIVE, Histograms
 from watchslo.rules.watch_groups import WatchGroup, union_of_groups, watch_groups
 from watchslo.rules.windows import (
     DAY,
@@ -29,7 +30,7 @@ from watchslo.rules.windows import (
     error_budget,
 )
 
-COUNT = "watchslo_apiserver_timespan_seconds_count"
+COUNT = f"{METRIC}_count"
 TICK_BUCKET = "watchslo_clock_tick_seconds_bucket"
 VERDICTS = "watchslo_slo_events_total"
 BEYOND = 'verdict="beyond"'
@@ -87,24 +88,50 @@ def _minutes(config: Config, settings: RuleSettings, kept: LabelLevels) -> Itera
 
 
 def _of_instances(config: Config, settings: RuleSettings, kept: LabelLevels) -> Iterator[RuleDefinition]:
-    def late(group: WatchGroup) -> str:
-        if not config.judges_quantiles:
-            return by("sum", kept.instance_resource, _rate(settings, VERDICTS, BEYOND, group.matcher))
-        in_time = _rate(settings, BUCKET, le(group.objective.threshold), group.matcher)
-        return f"{select(names.INSTANCE_EVENTS, group.matcher)} - {by('sum', kept.instance_resource, in_time)}"
-
-    events = COUNT if config.judges_quantiles else VERDICTS
+    if not config.judges_quantiles:
+        yield from _proven_of_instances(config, settings, kept)
+    elif settings.histograms is Histograms.NATIVE:
+        yield from _native_of_instances(config, settings, kept)
+    else:
+        yield from _classic_of_instances(config, settings, kept)
     unmeasured = _rate(settings, "watchslo_unmeasured_events_total", 'reason!="initial"')
-    yield RuleDefinition(names.INSTANCE_EVENTS, by("sum", kept.instance_resource, _rate(settings, events)))
-    yield RuleDefinition(names.INSTANCE_LATE_EVENTS, union_of_groups(config, _threshold, late))
     yield RuleDefinition(names.INSTANCE_UNMEASURED, by("sum", kept.instance_resource, unmeasured))
 
 
+def _proven_of_instances(config: Config, settings: RuleSettings, kept: LabelLevels) -> Iterator[RuleDefinition]:
+    def late(group: WatchGroup) -> str:
+        return by("sum", kept.instance_resource, _rate(settings, VERDICTS, BEYOND, group.matcher))
+
+    yield RuleDefinition(names.INSTANCE_EVENTS, by("sum", kept.instance_resource, _rate(settings, VERDICTS)))
+    yield RuleDefinition(names.INSTANCE_LATE_EVENTS, union_of_groups(config, _threshold, late))
+
+
+def _classic_of_instances(config: Config, settings: RuleSettings, kept: LabelLevels) -> Iterator[RuleDefinition]:
+    def late(group: WatchGroup) -> str:
+        in_time = _rate(settings, CLASSIC.metric, le(group.objective.threshold), group.matcher)
+        return f"{select(names.INSTANCE_EVENTS, group.matcher)} - {by('sum', kept.instance_resource, in_time)}"
+
+    yield RuleDefinition(names.INSTANCE_EVENTS, by("sum", kept.instance_resource, _rate(settings, COUNT)))
+    yield RuleDefinition(names.INSTANCE_LATE_EVENTS, union_of_groups(config, _threshold, late))
+
+
+def _native_of_instances(config: Config, settings: RuleSettings, kept: LabelLevels) -> Iterator[RuleDefinition]:
+    def late(group: WatchGroup) -> str:
+        return NATIVE.late(select(names.INSTANCE_TIMESPAN, group.matcher), group.objective.threshold)
+
+    histograms = NATIVE.summed(kept.instance_resource, _rate(settings, NATIVE.metric))
+    yield RuleDefinition(names.INSTANCE_TIMESPAN, histograms)
+    yield RuleDefinition(names.INSTANCE_EVENTS, NATIVE.events(names.INSTANCE_TIMESPAN))
+    yield RuleDefinition(names.INSTANCE_LATE_EVENTS, union_of_groups(config, _threshold, late))
+
+
 def _quantiles(settings: RuleSettings, kept: LabelLevels) -> Iterator[RuleDefinition]:
-    yield RuleDefinition(names.TIMESPAN_BUCKET, by("sum", (*kept.resource, "le"), _rate(settings, BUCKET)))
+    form = settings.timespans
+    histogram = names.histogram(form.metric)
+    yield RuleDefinition(histogram, form.summed(kept.resource, _rate(settings, form.metric)))
     for q in QUANTILES:  # `>= 0` drops the NaN of a histogram without events
-        yield RuleDefinition(names.timespan(q), f"histogram_quantile({q}, {names.TIMESPAN_BUCKET}) >= 0")
-    yield RuleDefinition(names.timespan(0.999), determined_quantile(0.999, names.TIMESPAN_BUCKET, RATE_SECONDS))
+        yield RuleDefinition(names.timespan(q), f"histogram_quantile({q}, {histogram}) >= 0")
+    yield RuleDefinition(names.timespan(0.999), determined_quantile(form, 0.999, histogram, RATE_SECONDS))
 
 
 def _days(config: Config, settings: RuleSettings) -> Iterator[RuleDefinition]:
@@ -146,11 +173,13 @@ def _counted_ratio(config: Config, settings: RuleSettings, kept: LabelLevels, gr
         every = by("sum", kept.resource, _rate(settings, VERDICTS, group.matcher, window="1h"))
         late = by("sum", kept.resource, _rate(settings, VERDICTS, BEYOND, group.matcher, window="1h"))
         return f"{late} / ({every} > 0)"
+    threshold = group.objective.threshold
+    if settings.histograms is Histograms.NATIVE:
+        histogram = NATIVE.summed(kept.resource, _rate(settings, NATIVE.metric, group.matcher, window="1h"))
+        return NATIVE.late_ratio(histogram, threshold)
     events = by("sum", kept.resource, _rate(settings, COUNT, group.matcher, window="1h"))
-    in_time = by(
-        "sum", kept.resource, _rate(settings, BUCKET, le(group.objective.threshold), group.matcher, window="1h")
-    )
-    return f"1 - {in_time} / ({events} > 0)"
+    below = _rate(settings, CLASSIC.metric, le(threshold), group.matcher, window="1h")
+    return f"1 - {by('sum', kept.resource, below)} / ({events} > 0)"
 
 
 def _summed_ratio(span: str, matcher: str = "") -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from watchslo import DOCUMENTATION
 from watchslo.config.values import format_duration
 from watchslo.errors import ConfigError
+from watchslo.rules.timespans import CLASSIC, NATIVE, Histograms, TimespanForm
 
 RESERVED_LABELS = frozenset(
     {"watch", "group", "resource", "apiserver", "job", "instance", "severity", "slo", "version"}
@@ -30,6 +31,7 @@ class RuleSettings:
     `cluster_label` is the label that distinguishes clusters if one Prometheus scrapes several. `job_selector` selects
     the targets, `runbooks` is the address of the runbooks. All windows, waits and intervals are divided by `shrink`.
     `replica_label` distinguishes the Prometheus replicas of a cluster at the global level of a fleet.
+    `histograms` says in which form Prometheus stores the histogram of latencies.
     """
 
     cluster_label: str | None = None
@@ -37,6 +39,7 @@ class RuleSettings:
     runbooks: str = f"{DOCUMENTATION}/runbooks"
     shrink: int = 1
     replica_label: str = "replica"
+    histograms: Histograms = Histograms.CLASSIC
 
     def __post_init__(self) -> None:
         """Check the values; raises ConfigError, naming the option of the command line."""
@@ -49,6 +52,11 @@ class RuleSettings:
             raise ConfigError(
                 f'--job-selector: {self.job_selector} is not a selector; write for example job="watchslo"'
             )
+
+    @property
+    def timespans(self) -> TimespanForm:
+        """The expressions about the histogram of latencies."""
+        return NATIVE if self.histograms is Histograms.NATIVE else CLASSIC
 
     @property
     def cluster(self) -> tuple[str, ...]:

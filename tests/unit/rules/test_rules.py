@@ -16,6 +16,7 @@ from watchslo.rules.inhibitions import inhibitions
 from watchslo.rules.pack import rule_groups
 from watchslo.rules.rule import RuleDefinition
 from watchslo.rules.settings import RuleSettings
+from watchslo.rules.timespans import Histograms
 from watchslo.rules.windows import RATE_SECONDS, SELDOM_RECORDED_EVERY
 from watchslo.serve.metrics import FAMILIES, Detail
 
@@ -89,6 +90,9 @@ class TestGoldenFiles:
         path = tmp_path / "watchslo.yaml"
         path.write_text(PROVEN)
         golden("rules-proven.yaml", as_yaml(document(path, RulesOptions("plain"))))
+
+    def test_rules_of_native_histograms(self, golden: Golden, several: Path) -> None:
+        golden("rules-native.yaml", as_yaml(document(several, RulesOptions("plain", histograms="native"))))
 
     def test_yaml_parses_back_to_the_document(self) -> None:
         expected = document(None, RulesOptions("plain"))
@@ -203,6 +207,33 @@ class TestCluster:
         recorded = [rule.name for rule in rules() if re.match(r"(cluster|(instance_)?apiserver):", rule.name)]
         (said,) = re.findall(r"(\d+) recording rules for the cluster", (ROOT / "docs/objectives.md").read_text())
         assert len(recorded) == int(said)
+
+
+class TestNativeHistograms:
+    def test_forms_record_the_same_except_for_histograms(self) -> None:
+        """So alerts and dashboards need not know the form."""
+        classic, native = ({rule.name for rule in rules(SEVERAL, histograms=form)} for form in Histograms)
+        timespan = "watchslo_apiserver_timespan_seconds"
+        assert {name.replace(f"{timespan}_bucket:", f"{timespan}:") for name in classic} == native - {
+            f"instance_apiserver_resource:{timespan}:rate5m"
+        }
+
+    def test_alerts_are_the_same(self) -> None:
+        classic, native = ([rule for rule in rules(SEVERAL, histograms=form) if rule.labels] for form in Histograms)
+        assert classic == native
+
+    def test_no_rule_reads_classic_latencies(self) -> None:
+        found = [rule.expression for rule in rules(SEVERAL, histograms=Histograms.NATIVE)]
+        assert not any("timespan_seconds_" in expression or 'le="' in expression for expression in found)
+
+    def test_threshold_of_each_group_is_written_as_a_number(self) -> None:
+        (late,) = expressions(
+            SEVERAL, "apiserver_resource:watchslo_late_events:ratio_rate1h", histograms=Histograms.NATIVE
+        )
+        assert re.findall(r"fraction\((\S+), \+Inf", late) == ["0.25", "1", "2"]
+
+    def test_proven_rules_have_no_histograms(self) -> None:
+        assert rules(PROVEN, histograms=Histograms.NATIVE) == rules(PROVEN)
 
 
 class TestSettings:

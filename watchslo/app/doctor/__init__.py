@@ -41,6 +41,7 @@ from watchslo.kube.connect import connect
 from watchslo.rules.inhibitions import inhibitions
 from watchslo.rules.pack import rule_groups
 from watchslo.rules.settings import RuleSettings
+from watchslo.rules.timespans import Histograms
 from watchslo.serve.metrics import Detail
 from watchslo.timeline.format import printable
 
@@ -68,6 +69,7 @@ class DoctorOptions:
     alertmanager: str | None = None
     job_selector: str | None = None
     cluster_label: str | None = None
+    histograms: Literal["classic", "native"] = "classic"
     dashboards: Path | None = None
     credentials: DaemonCredentials = NO_CREDENTIALS
     prometheus_token_file: Path | None = None
@@ -75,7 +77,7 @@ class DoctorOptions:
     @property
     def rule_settings(self) -> RuleSettings:
         """The settings of the rules that should be loaded; raises ConfigError."""
-        settings = RuleSettings(cluster_label=self.cluster_label)
+        settings = RuleSettings(cluster_label=self.cluster_label, histograms=Histograms(self.histograms))
         return settings if self.job_selector is None else replace(settings, job_selector=self.job_selector)
 
     @property

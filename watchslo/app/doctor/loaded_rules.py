@@ -12,7 +12,7 @@ from watchslo.rules.rule import RuleDefinition, RuleGroup
 from watchslo.timeline.format import counted, some_of
 
 SUBJECT = "rules"
-REMEDY = "Apply `watchslo rules --config FILE` again, with the same --job-selector and --cluster-label as here."
+REMEDY = "Apply `watchslo rules --config FILE` again, with --job-selector, --cluster-label and --histograms as here."
 _PARTS = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
 
 Canonical = Callable[[str], str]
