@@ -1,5 +1,6 @@
 """Asks a Prometheus by its HTTP API."""
 
+import math
 import time
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
@@ -16,10 +17,10 @@ _T = TypeVar("_T")
 
 
 class Sample(msgspec.Struct):
-    """One element of an instant vector."""
+    """One element of an instant vector; a native histogram has no value."""
 
     metric: dict[str, str]
-    value: tuple[float, str]
+    value: tuple[float, str] = (math.nan, "NaN")
 
     @property
     def number(self) -> float:

@@ -141,6 +141,13 @@ async def test_unusable_answers_become_sentences(answer: object, why: str) -> No
     assert "secret" not in str(refused.value)
 
 
+async def test_query_reads_native_histograms_too() -> None:
+    element = {"metric": {"watch": "pods"}, "histogram": [1.0, {"count": "1", "sum": "2", "buckets": []}]}
+    async with serving({"/api/v1/query": success({"resultType": "vector", "result": [element]})}) as endpoint:
+        (sample,) = await Prometheus(endpoint).query("sum(watchslo_hop_seconds)")
+    assert sample.metric == {"watch": "pods"}
+
+
 async def test_present_asks_for_recent_samples_of_these_metrics_only() -> None:
     asked: list[web.Request] = []
     async with serving({"/api/v1/label/__name__/values": success(["b"])}, asked) as endpoint:
