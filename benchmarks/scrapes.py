@@ -19,6 +19,7 @@ from typing import NamedTuple
 import click
 
 from benchmarks.measure import figure
+from tests.support.metric_messages import ACCEPT
 from tests.unit.serve import readings
 from watchslo.app.garbage import GarbageCollection
 from watchslo.app.session import run_on_loop
@@ -57,6 +58,7 @@ READS = (
     Read("/metrics", "/metrics", {"Accept-Encoding": "identity"}),
     Read("/metrics, gzip", "/metrics", {"Accept-Encoding": "gzip"}),
     Read("/metrics, OpenMetrics, gzip", "/metrics", {"Accept": OPENMETRICS, "Accept-Encoding": "gzip"}),
+    Read("/metrics, protobuf, gzip", "/metrics", {"Accept": ACCEPT, "Accept-Encoding": "gzip"}),
     Read("/api/v1/status", "/api/v1/status", {}),
     Read("/", "/", {}),
     Read(f"/api/v1/events, {ONLOOKERS} readers", "/api/v1/events", {}, ONLOOKERS),
@@ -142,7 +144,8 @@ def _changed(stream: StreamReading, name: str, apiserver: str, number: int) -> S
 
 
 def _more(histogram: HistogramReading, number: int) -> HistogramReading:
-    return HistogramReading(histogram.edges, tuple(n + number for n in histogram.counts), histogram.sum + number / 7)
+    counts = tuple(n + number for n in histogram.counts)
+    return replace(histogram, counts=counts, sum=histogram.sum + number / 7)
 
 
 # --- measuring --------------------------------------------------------------------------------------------------------

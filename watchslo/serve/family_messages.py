@@ -20,7 +20,7 @@ from watchslo.serve.metrics import Family, MetricView
 from watchslo.serve.metrics.views import Found, Value
 from watchslo.snapshot import HistogramReading, Snapshot
 
-MOST_LABELS = 4096  # sets of labels, which are the same in many families
+MOST_LABELS = 4096  # sets of labels: those of owners, and those of values, are the same in many families
 MOST_IN_BYTE = 0x7F  # of a length, which is written in groups of seven bits, the lowest first
 
 
@@ -50,10 +50,10 @@ class FamilyMessages:
 
     def _part(self, name: tuple[str, ...], found: Found) -> bytes:
         keys, values = keys_and_values(found)
+        labelled, others = _labelled(self._labels[: len(name)], name), self._labels[len(name) :]
         part = MetricFamily()
         for key, value in zip(keys, values, strict=True):
-            own = (key,) if isinstance(key, str) else key
-            _add(part, self._type, _labelled(self._labels, (*name, *own)), value)
+            _add(part, self._type, labelled + _labelled(others, (key,) if isinstance(key, str) else key), value)
         serialized: bytes = part.SerializeToString()
         return serialized
 
