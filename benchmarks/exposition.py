@@ -43,8 +43,8 @@ def _changed(number: int, events: int, rng: random.Random) -> StreamReading:
 
 def _histogram(edges: Sequence[float], events: int, rng: random.Random) -> HistogramReading:
     counts = accumulate(rng.randrange(events) for _ in range(len(edges) + 1))
-    masses = tuple(rng.randrange(events << 20) / 2**20 for _ in range(POPULATED))
-    return HistogramReading(tuple(edges), tuple(counts), events / 7, NativeBuckets(3, 2**-10, 0.0, -56, masses))
+    native = NativeBuckets(3, 2**-10, 0, -56, tuple(rng.randrange(1, events) for _ in range(POPULATED)))
+    return HistogramReading(tuple(edges), tuple(counts), events / 7, native)
 
 
 def _memory() -> float:

@@ -12,17 +12,17 @@ from watchslo.model import UNNAMED, InstanceName, Interval
 
 @dataclass(frozen=True, slots=True)
 class NativeBuckets:
-    """The buckets of a native histogram of Prometheus; each has a mass of observations, which may be a fraction.
+    """The buckets of a native histogram of Prometheus.
 
-    `zero` of them were at most `zero_threshold`. The bucket of `counts[k]` has the index `first + k`: bucket n ends at
-    2^(n / 2^schema). The first and the last count are positive; without any there are no buckets.
+    `zero` observations were at most `zero_threshold`. The bucket of `counts[k]` has the index `first + k`: bucket n
+    ends at 2^(n / 2^schema). The first and the last count are positive; without any there are no buckets.
     """
 
     schema: int
     zero_threshold: float
-    zero: float
+    zero: int
     first: int
-    counts: tuple[float, ...]
+    counts: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

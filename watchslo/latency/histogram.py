@@ -22,15 +22,15 @@ class MassHistogram:
     """Histogram of interval-censored latencies: each event's mass of 1 is divided among the bins of its interval.
 
     Mass is kept cumulative at each `le`, where an event that is certainly below counts exactly 1, and at the end of
-    each native bucket. The counts of the reading are whole events: each cumulative mass rounded down, and the exact
-    total. So no count ever decreases or exceeds the total. Native buckets have the masses themselves: the difference of
-    two rounded counts may decrease, which Prometheus would take for a restart.
+    each native bucket. The reading has whole events. Classic counts are each cumulative mass rounded down, and the
+    exact total. So no count ever decreases or exceeds the total. Neither does a native bucket: see `_placed`.
     """
 
     def __init__(self, bins: Bins) -> None:
         self._bins = bins
         # At each `le`, at the end of each native bucket, and of all events.
         self._units: IntArray = np.zeros(len(bins.les) + len(bins.native_bins) + 1, dtype=np.int64)
+        self._native: IntArray = np.zeros(len(bins.native_bins) + 1, dtype=np.int64)
         self._sum = 0.0
         self._reading: HistogramReading | None = None
 
@@ -45,6 +45,7 @@ class MassHistogram:
         in_native = below[bins.native_bins] + bins.native_shares * masses[bins.native_bins]
         kept = np.concatenate((below[bins.le_cuts], in_native, below[-1:]))
         self._units += np.rint(kept * 2**UNIT_BITS).astype(np.int64)
+        self._native += _placed(self._units[len(bins.les) :] / 2**UNIT_BITS - self._native, tally.n)
         self._sum += float(masses @ bins.midpoints)
         self._reading = None
 
@@ -54,22 +55,36 @@ class MassHistogram:
             les = self._bins.les
             at_le, total = self._units[: len(les)] + ROUNDING_UNITS, self._units[-1:]
             counts = np.concatenate((at_le, total)) >> UNIT_BITS
-            self._reading = HistogramReading(les, tuple(counts.tolist()), self._sum, self._native())
+            self._reading = HistogramReading(les, tuple(counts.tolist()), self._sum, self._native_buckets())
         return self._reading
 
-    def _native(self) -> NativeBuckets:
-        """Return the mass between the ends of the native buckets; the bucket after the last end has all longer ones."""
-        below = self._units[len(self._bins.les) :] / 2**UNIT_BITS
-        masses = np.diff(below)
-        populated = np.flatnonzero(masses)
+    def _native_buckets(self) -> NativeBuckets:
+        """Return the events between the ends of native buckets; the bucket after the last end has all longer ones."""
+        counts = np.diff(self._native)
+        populated = np.flatnonzero(counts)
         first, end = (int(populated[0]), int(populated[-1]) + 1) if len(populated) else (0, 0)
         return NativeBuckets(
             NATIVE_SCHEMA,
             NATIVE_ZERO_THRESHOLD,
-            zero=float(below[0]),
+            zero=int(self._native[0]),
             first=NATIVE_FIRST + first,
-            counts=tuple(masses[first:end].tolist()),
+            counts=tuple(counts[first:end].tolist()),
         )
+
+
+def _placed(missing: FloatArray, n: int) -> IntArray:
+    """Return how many of n new events are below each end, so that no bucket loses events.
+
+    `missing` is the mass below each end minus the events that are there already. Rounded alone, these numbers may
+    decrease from one end to the next, and the bucket between would lose an event, which Prometheus takes for a restart.
+    So each is replaced by the middle of the highest one up to it and the lowest one from it on: these ascend. What is
+    left out or added so is part of `missing` of the next events, and the error stays at an event or two.
+    """
+    highest = np.maximum.accumulate(missing)
+    lowest = np.minimum.accumulate(missing[::-1])[::-1]
+    placed = np.clip(np.rint((highest + lowest) / 2), 0, n).astype(np.int64)
+    placed[-1] = n
+    return placed
 
 
 def _divided(tally: Tally, p: FloatArray) -> FloatArray:

@@ -13,7 +13,7 @@ from google.protobuf.message_factory import GetMessageClass
 
 _PACKAGE = "io.prometheus.client"
 _METRIC_TYPES = ("COUNTER", "GAUGE", "SUMMARY", "UNTYPED", "HISTOGRAM")  # by their numbers, from 0
-_SCALARS = {"string", "double", "uint64", "sint32", "uint32"}
+_SCALARS = {"string", "double", "uint32", "uint64", "sint32", "sint64"}
 
 # The fields of each message by number, as a .proto file declares them.
 _MESSAGES: Mapping[str, Mapping[int, str]] = {
@@ -26,12 +26,11 @@ _MESSAGES: Mapping[str, Mapping[int, str]] = {
         1: "uint64 sample_count",
         2: "double sample_sum",
         3: "repeated Bucket bucket",
-        4: "double sample_count_float",
         5: "sint32 schema",
         6: "double zero_threshold",
-        8: "double zero_count_float",
+        7: "uint64 zero_count",
         12: "repeated BucketSpan positive_span",
-        14: "repeated double positive_count",
+        13: "repeated sint64 positive_delta",
     },
     "Metric": {1: "repeated LabelPair label", 2: "Gauge gauge", 3: "Counter counter", 7: "Histogram histogram"},
     "MetricFamily": {1: "string name", 2: "string help", 3: "MetricType type", 4: "repeated Metric metric"},

@@ -4,11 +4,11 @@ A page is messages, each a `MetricFamily` after its length. The bytes of a messa
 entries of lists add up. So the metrics of each owner are serialized alone, and no call takes long.
 
 A histogram with native buckets has the classic ones as well; the scraper's configuration says which of them it takes.
-Its native form is what Prometheus calls a float histogram, because an event may be divided among buckets.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from operator import sub
 from typing import Any
 
 from prometheus_client.registry import Collector
@@ -92,13 +92,12 @@ def _fill(message: Any, reading: HistogramReading) -> None:
     for edge, count in zip(reading.edges, reading.counts, strict=False):
         message.bucket.add(upper_bound=edge, cumulative_count=count)
     if native := reading.native:
-        message.sample_count_float = reading.total
         message.schema = native.schema
-        message.zero_threshold = native.zero_threshold
-        message.zero_count_float = native.zero
+        message.zero_threshold = native.zero_threshold  # says that it is native, also without events
+        message.zero_count = native.zero
         if native.counts:
             message.positive_span.add(offset=native.first, length=len(native.counts))
-            message.positive_count.extend(native.counts)
+            message.positive_delta.extend(map(sub, native.counts, (0, *native.counts)))
 
 
 @lru_cache(MOST_LABELS)

@@ -72,7 +72,7 @@ def with_p999(one: WindowReading) -> WindowReading:
     return replace(one, quantiles=(*one.quantiles, QuantileReading(0.999, 0.25, 0.377, 0.5, resolved=True, rough=True)))
 
 
-NATIVE = NativeBuckets(3, 2**-10, 4.5, -68, (35.5, 60.0, 60.0, 0.0, 240.0, 1.0))
+NATIVE = NativeBuckets(3, 2**-10, 4, -68, (35, 60, 61, 0, 240, 1))
 TRACK = TrackReading(
     timespan=HistogramReading(
         TIMESPAN_EDGES, (10, 40, 160, 300, 380, 395, 397, 398, 399, 400, 400, 400, 400, 401), 99.5, NATIVE

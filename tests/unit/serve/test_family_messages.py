@@ -67,26 +67,26 @@ def test_labels_are_written_as_they_are() -> None:
 
 
 class TestNative:
-    NATIVE = NativeBuckets(schema=3, zero_threshold=2**-10, zero=0.25, first=-3, counts=(1.5, 0.0, 0.25))
-    READING = HistogramReading((0.5, 1.0), (1, 2, 2), 3.75, NATIVE)
+    NATIVE = NativeBuckets(schema=3, zero_threshold=2**-10, zero=1, first=-3, counts=(200, 0, 1))
+    READING = HistogramReading((0.5, 1.0), (1, 202, 202), 3.75, NATIVE)
 
     def test_buckets_are_added_to_the_classic_ones(self) -> None:
         one = only(self.READING, histogram).metric[0].histogram
-        assert (one.schema, one.zero_threshold, one.zero_count_float) == (3, 2**-10, 0.25)
+        assert (one.schema, one.zero_threshold, one.zero_count) == (3, 2**-10, 1)
         assert [(span.offset, span.length) for span in one.positive_span] == [(-3, 3)]
-        assert list(one.positive_count) == [1.5, 0.0, 0.25]
-        assert (one.sample_count, one.sample_count_float, one.sample_sum) == (2, 2.0, 3.75)
-        assert [(bucket.upper_bound, bucket.cumulative_count) for bucket in one.bucket] == [(0.5, 1), (1.0, 2)]
+        assert list(one.positive_delta) == [200, -200, 1]
+        assert (one.sample_count, one.sample_sum) == (202, 3.75)
+        assert [(bucket.upper_bound, bucket.cumulative_count) for bucket in one.bucket] == [(0.5, 1), (1.0, 202)]
 
     def test_histogram_is_native_before_its_first_event(self) -> None:
         """A zero threshold says so; a series must not change from classic to native."""
-        nothing = HistogramReading((0.5, 1.0), (0, 0, 0), 0.0, replace(self.NATIVE, zero=0.0, counts=()))
+        nothing = HistogramReading((0.5, 1.0), (0, 0, 0), 0.0, replace(self.NATIVE, zero=0, counts=()))
         one = only(nothing, histogram).metric[0].histogram
-        assert (one.zero_threshold, len(one.positive_span), len(one.positive_count)) == (2**-10, 0, 0)
+        assert (one.zero_threshold, len(one.positive_span), len(one.positive_delta)) == (2**-10, 0, 0)
 
     def test_histogram_without_fine_buckets_is_classic(self) -> None:
         one = only(replace(self.READING, native=None), histogram).metric[0].histogram
-        assert not any(one.HasField(name) for name in ("schema", "zero_threshold", "sample_count_float"))
+        assert not any(one.HasField(name) for name in ("schema", "zero_threshold", "zero_count"))
 
     def test_catalogue_says_which_histograms_are_native(self) -> None:
         found, _ = pages(readings.SNAPSHOT, Detail.FULL)
@@ -98,19 +98,16 @@ class TestNative:
     def test_bytes_are_those_of_the_schema(self) -> None:
         """Field numbers and kinds by hand: a decoder with the same mistake would not notice it."""
         one = only(self.READING, histogram).metric[0].histogram
-        double = {0.25: "000000000000d03f", 1.5: "000000000000f83f", 3.75: "0000000000000e40", 2.0: "0000000000000040"}
-        double |= {2**-10: "000000000000503f", 0.5: "000000000000e03f", 1.0: "000000000000f03f", 0.0: "00" * 8}
         expected = (
-            "0802",  # 1 sample_count
-            f"11{double[3.75]}",  # 2 sample_sum
-            f"1a0b0801 11{double[0.5]}",  # 3 bucket: 1 cumulative_count, 2 upper_bound
-            f"1a0b0802 11{double[1.0]}",
-            f"21{double[2.0]}",  # 4 sample_count_float
+            "08ca01",  # 1 sample_count
+            "11 0000000000000e40",  # 2 sample_sum
+            "1a0b 0801 11000000000000e03f",  # 3 bucket: 1 cumulative_count, 2 upper_bound
+            "1a0c 08ca01 11000000000000f03f",
             "2806",  # 5 schema, 3 in zigzag
-            f"31{double[2**-10]}",  # 6 zero_threshold
-            f"41{double[0.25]}",  # 8 zero_count_float
+            "31 000000000000503f",  # 6 zero_threshold
+            "3801",  # 7 zero_count
             "6204 0805 1003",  # 12 positive_span: 1 offset, -3 in zigzag, 2 length
-            f"7218{double[1.5]}{double[0.0]}{double[0.25]}",  # 14 positive_count, packed
+            "6a05 9003 8f03 02",  # 13 positive_delta, packed, in zigzag
         )
         assert one.SerializeToString().hex() == "".join(expected).replace(" ", "")
 
