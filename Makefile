@@ -56,7 +56,7 @@ check: setup ## Check style, types, layers, words, locks, known vulnerabilities,
 	$(BIN)/pytest tests/unit/test_house.py
 	@$(BIN)/python -m tools.audit requirements-dev.lock
 
-assets: setup ## Build the real kube-apiservers, etcd and helm with Go, unless the environment names them
+assets: setup ## Build the real kube-apiservers, etcd, helm and Prometheus with Go, unless the environment names them
 	@$(BIN)/python -m tests.support.assets
 
 e2e: assets ## Run the contract and the whole daemon against real apiservers, in three lanes at once

@@ -1,4 +1,4 @@
-"""Find the programs of a real control plane, kine and Helm, or build them from the pins in `tests/envtest`.
+"""Find the programs of a real control plane, kine, Helm and a new Prometheus, or build them from `tests/envtest`.
 
 `python -m tests.support.assets` builds the missing programs and prints the paths of all; with `--every-version` also
 the kube-apiservers that only `make versions` needs, and with `--thanos` only Thanos, for `make thanos`.
@@ -36,7 +36,7 @@ class Program:
     """A Go program: its file name, package, and the module that gives its version.
 
     `pins` is the folder in `tests/envtest` that pins it; `variable` names another folder in the environment.
-    `cgo` is for a program with parts in C: then a C compiler is needed too.
+    `cgo` is for a program with parts in C: then a C compiler is needed too. `tags` are build tags.
     """
 
     name: str
@@ -45,6 +45,7 @@ class Program:
     pins: str
     variable: str
     cgo: bool = False
+    tags: str = ""
 
     @property
     def version(self) -> str:
@@ -75,7 +76,16 @@ THANOS = Program(
     "thanos", "github.com/thanos-io/thanos/cmd/thanos", "github.com/thanos-io/thanos", "thanos", "THANOS_ASSETS"
 )
 """Only `make thanos` needs it."""
-PROGRAMS = (KUBE_APISERVER, ETCD, OLD_KUBE_APISERVER, HELM, KINE)
+PROMETHEUS = Program(
+    "prometheus",
+    "github.com/prometheus/prometheus/cmd/prometheus",
+    "github.com/prometheus/prometheus",
+    "prometheus",
+    "PROMETHEUS_ASSETS",
+    tags="remove_all_sd",  # a third of the packages are libraries of clouds
+)
+"""Newer than Debian's."""
+PROGRAMS = (KUBE_APISERVER, ETCD, OLD_KUBE_APISERVER, HELM, KINE, PROMETHEUS)
 
 
 def newest(env: Mapping[str, str]) -> Assets:
@@ -141,7 +151,8 @@ def _compile(env: Mapping[str, str], program: Program, path: Path) -> None:
     print(f"building {named}, which takes minutes the first time", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         output = Path(folder) / program.name
-        command = ["go", "build", "-trimpath", "-ldflags", flags, "-o", str(output), program.package]
+        options = ["-trimpath", "-ldflags", flags, "-tags", program.tags, "-o", str(output)]
+        command = ["go", "build", *options, program.package]
         building = dict(env) | ({"CGO_ENABLED": "1"} if program.cgo else {})
         if subprocess.run(command, cwd=program.module_folder, env=building, check=False).returncode != 0:
             raise AssetsError(f"{named} could not be built: the output of Go is above")

@@ -1,4 +1,4 @@
-"""A real Prometheus, from Debian's package: it scrapes one target each second, or follows a configuration."""
+"""A real Prometheus, by default Debian's: it scrapes one target each second, or follows a configuration."""
 
 import contextlib
 import json
@@ -113,15 +113,15 @@ class QueryServer(Served):
 class Prometheus(QueryServer):
     """A Prometheus server with the target at a URL, or with a whole configuration; its paths begin in `folder`.
 
-    `flags` are further ones of its command line.
+    `flags` are further ones of its command line. Without `command` it is Debian's.
     """
 
-    def __init__(self, folder: Path, target: str | Mapping[str, Any], *flags: str) -> None:
+    def __init__(self, folder: Path, target: str | Mapping[str, Any], *flags: str, command: Path | None = None) -> None:
         folder.mkdir(exist_ok=True)
         config = folder / "prometheus.yml"
         config.write_text(yaml.safe_dump(scraping(target) if isinstance(target, str) else dict(target)))
         arguments = f"--config.file={config}", f"--storage.tsdb.path={folder / 'data'}", "--log.level=warn"
-        super().__init__(folder, "prometheus", program("prometheus"), *arguments, *flags)
+        super().__init__(folder, "prometheus", command or program("prometheus"), *arguments, *flags)
 
     def seconds(self, expression: str, time: float) -> float:
         """Return how long the evaluation of an expression takes, in seconds, without the transfer of the answer."""

@@ -193,15 +193,16 @@ class TestAssets:
             assert f"{program.name} {program.version.removeprefix('v')}" in documented
 
     def test_assets_named_by_the_environment_are_used(self, tmp_path: Path) -> None:
-        for name in ("kube-apiserver", "etcd", "helm", "kine"):
+        for name in ("kube-apiserver", "etcd", "helm", "kine", "prometheus"):
             (tmp_path / name).touch(mode=0o755)
-        variables = ("KUBEBUILDER_ASSETS", "KUBEBUILDER_ASSETS_OLD", "HELM_ASSETS", "KINE_ASSETS")
+        variables = ("KUBEBUILDER_ASSETS", "KUBEBUILDER_ASSETS_OLD", "HELM_ASSETS", "KINE_ASSETS", "PROMETHEUS_ASSETS")
         named = dict.fromkeys(variables, str(tmp_path))
         assets.build_missing(named)
         assert assets.newest(named) == assets.Assets(tmp_path / "kube-apiserver", tmp_path / "etcd")
         assert assets.old(named) == assets.newest(named)
         assert assets.find(named, assets.HELM) == tmp_path / "helm"
         assert assets.find(named, assets.KINE) == tmp_path / "kine"
+        assert assets.find(named, assets.PROMETHEUS) == tmp_path / "prometheus"
 
     def test_assets_named_folder_without_programs_fails(self, tmp_path: Path) -> None:
         with pytest.raises(assets.AssetsError, match=r"KUBEBUILDER_ASSETS names .* no kube-apiserver to run in it$"):

@@ -1,0 +1,222 @@
+"""Native histograms in real Prometheus servers: an old one, Debian's, and a new one.
+
+One daemon watches the simulated cluster, and each server takes its histograms in other forms.
+"""
+
+import contextlib
+import json
+import math
+import os
+import urllib.request
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+import yaml
+
+from tests.support import assets
+from tests.support.control_plane import write_kubeconfig
+from tests.support.daemon import Daemon, Simulator, config_file, watchslo
+from tests.support.metric_messages import ACCEPT
+from tests.support.process import eventually, patient
+from tests.support.prometheus import Prometheus
+from tools.dashboards.queries import queries
+from watchslo.serve.metrics import FAMILIES
+
+pytestmark = [pytest.mark.patient, pytest.mark.timeout(1800)]
+
+DASHBOARDS = Path(__file__).parents[2] / "dashboards"
+TIMESPAN = "watchslo_apiserver_timespan_seconds"
+CLUSTER = {
+    "latency": [{"client": "lognormal 150ms 0.8"}],
+    "workload": [{"resource": "nodes", "rate": 20}, {"resource": "configmaps", "rate": 5}],
+}
+WATCHES = [{"resource": "nodes"}, {"resource": "configmaps"}]
+FEWEST_EVENTS = 600  # of the busy watch: a P99 has six of them above it
+SHRINK = 10
+TAKEN_SECONDS = 300.0
+LOOK_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """What scrapes the daemon; the jobs are named by the forms that they take."""
+
+    daemon: Daemon
+    classic: Prometheus
+    old: Prometheus
+    new: Prometheus
+
+
+def configuration(url: str, jobs: Mapping[str, Mapping[str, bool]], *rules: Path) -> dict[str, Any]:
+    targets = [{"targets": [urlsplit(url).netloc]}]
+    return {
+        "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+        "rule_files": [str(path) for path in rules],
+        "scrape_configs": [{"job_name": job, "static_configs": targets, **keys} for job, keys in jobs.items()],
+    }
+
+
+def rules(folder: Path, config: Path, job: str, *options: str) -> Path:
+    own = ("--config", config, "--format", "plain", "--job-selector", f'job="{job}"', "--shrink", str(SHRINK))
+    done = watchslo("rules", *own, *options)
+    assert done.returncode == 0, done.stderr
+    path = folder / f"{job}.yaml"
+    path.write_text(done.stdout)
+    return path
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
+    folder = tmp_path_factory.mktemp("native")
+    command = assets.find(os.environ, assets.PROMETHEUS)
+    with contextlib.ExitStack() as stack:
+        simulator = stack.enter_context(Simulator(folder, "--config", json.dumps(CLUSTER)))
+        write_kubeconfig(folder / "kubeconfig", {"server": simulator.url}, {})
+        config = config_file(folder, watch=WATCHES)
+        daemon = stack.enter_context(
+            Daemon(folder / "daemon", "--config", config, "--kubeconfig", folder / "kubeconfig")
+        )
+        of_classic, of_native = (
+            rules(folder, config, "classic"),
+            rules(folder, config, "native", "--histograms", "native"),
+        )
+        native = {"scrape_native_histograms": True}
+        forms = {"native": native, "both": {**native, "always_scrape_classic_histograms": True}, "classic": {}}
+        found = Servers(
+            daemon,
+            Prometheus(folder / "text", configuration(daemon.url, {"classic": {}}, of_classic)),
+            Prometheus(
+                folder / "debian",
+                configuration(daemon.url, {"native": {}}),
+                "--enable-feature=native-histograms",
+            ),
+            Prometheus(folder / "new", configuration(daemon.url, forms, of_native), command=command),
+        )
+        for server in (found.classic, found.old, found.new):
+            stack.enter_context(server)
+        daemon.until_measuring("nodes", "configmaps")
+        daemon.until(
+            lambda scrape: scrape.total(f"{TIMESPAN}_count", watch="nodes") > FEWEST_EVENTS, TAKEN_SECONDS, "busy"
+        )
+        yield found
+
+
+def asked(server: Prometheus, expression: str) -> float:
+    """Return the only value of an expression, once it has one that is a number."""
+
+    def answered() -> list[float]:
+        return [value for element in server.query(expression) if not math.isnan(value := float(element["value"][1]))]
+
+    (value,) = eventually(answered, TAKEN_SECONDS, expression, LOOK_SECONDS)
+    return value
+
+
+def buckets_around(daemon: Daemon, seconds: float) -> tuple[float, float]:
+    """Return the classic bucket that contains a latency."""
+    edges = sorted(
+        {float(sample.labels["le"]) for sample in daemon.scrape().families[TIMESPAN].samples if "le" in sample.labels}
+    )
+    above = next(edge for edge in edges if edge >= seconds)
+    return max((edge for edge in edges if edge < above), default=0.0), above
+
+
+@pytest.mark.parametrize("q", [0.5, 0.9, 0.99])
+@pytest.mark.parametrize("name", ["old", "new"])
+def test_quantiles_of_both_forms_are_in_the_same_bucket(servers: Servers, name: str, q: float) -> None:
+    """All events since the start, so that the moments of the scrapes matter little."""
+    server: Prometheus = getattr(servers, name)
+    buckets = f'sum by (le) (rate({TIMESPAN}_bucket{{watch="nodes"}}[1h]))'
+    classic = asked(servers.classic, f"histogram_quantile({q}, {buckets})")
+    native = asked(server, f'histogram_quantile({q}, rate({TIMESPAN}{{job="native", watch="nodes"}}[1h]))')
+    lower, upper = buckets_around(servers.daemon, classic)
+    assert lower / 1.1 <= native <= upper * 1.1  # a native bucket is 9% wide, and may contain the edge
+
+
+def series_of_watches(server: Prometheus, job: str) -> list[float]:
+    """Return how many series of latencies a job has of each watch."""
+    query = f'count by (watch) ({{__name__=~"{TIMESPAN}(_bucket|_count|_sum)?", job="{job}"}})'
+    return [float(element["value"][1]) for element in server.query(query)]
+
+
+@pytest.mark.parametrize(
+    ("name", "job", "series"),
+    [("old", "native", 1), ("new", "native", 1), ("new", "both", 17), ("classic", "classic", 16)],
+)
+def test_watch_has_as_many_series_as_documented(servers: Servers, name: str, job: str, series: int) -> None:
+    found = eventually(partial(series_of_watches, getattr(servers, name), job), TAKEN_SECONDS, "scraped", LOOK_SECONDS)
+    assert found == [series] * len(WATCHES)
+
+
+@pytest.mark.parametrize("name", ["old", "new"])
+def test_histogram_has_every_event_once(servers: Servers, name: str) -> None:
+    """Both are of the same scrape."""
+    server: Prometheus = getattr(servers, name)
+    events = 'sum by (watch) (watchslo_slo_events_total{job="native"})'
+    assert asked(server, f'sum(histogram_count({TIMESPAN}{{job="native"}}) - on (watch) {events})') == pytest.approx(0)
+
+
+@pytest.mark.parametrize("name", ["old", "new"])
+def test_other_metrics_are_those_of_the_text(servers: Servers, name: str) -> None:
+    def known(server: Prometheus, job: str) -> set[str]:
+        return {
+            element["metric"]["__name__"]
+            for element in server.query(f'{{job="{job}", __name__=~"(watchslo|process)_.+"}}')
+        }
+
+    server: Prometheus = getattr(servers, name)
+    native = {family.name for family in FAMILIES if family.native}
+    classic = {f"{family}_{part}" for family in native for part in ("bucket", "count", "sum")}
+    eventually(
+        lambda: known(server, "native") - native == known(servers.classic, "classic") - classic,
+        TAKEN_SECONDS,
+        "equal",
+        LOOK_SECONDS,
+    )
+
+
+def test_other_clients_get_text(servers: Servers) -> None:
+    with urllib.request.urlopen(f"{servers.daemon.url}/metrics", timeout=patient(10)) as answer:
+        assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    request = urllib.request.Request(f"{servers.daemon.url}/metrics", headers={"Accept": ACCEPT})
+    with urllib.request.urlopen(request, timeout=patient(10)) as answer:
+        assert answer.headers["Content-Type"].startswith("application/vnd.google.protobuf")
+
+
+# --- rules and dashboards ---------------------------------------------------------------------------------------------
+
+
+def recorded(folder: Path) -> set[str]:
+    groups = yaml.safe_load(folder.read_text())["groups"]
+    return {rule["record"] for group in groups for rule in group["rules"] if "record" in rule}
+
+
+def test_native_rules_record_what_the_classic_ones_record(servers: Servers, tmp_path: Path) -> None:
+    config = config_file(tmp_path, watch=WATCHES)
+    classic, native = rules(tmp_path, config, "classic"), rules(tmp_path, config, "native", "--histograms", "native")
+    names = recorded(classic) & recorded(native)
+
+    def found(server: Prometheus) -> set[str]:
+        return {name for name in names if server.query(name)}
+
+    def equal() -> bool:
+        known = found(servers.classic)
+        return "cluster:watchslo_good_minutes:bool_rate1m" in known and known == found(servers.new)
+
+    eventually(equal, TAKEN_SECONDS, "the same series are recorded", LOOK_SECONDS)
+    ratio = 'apiserver_resource:watchslo_late_events:ratio_rate1h{watch="nodes"}'
+    assert asked(servers.new, ratio) == pytest.approx(asked(servers.classic, ratio), rel=0.3, abs=0.005)
+
+
+@pytest.mark.parametrize("name", ["classic", "old", "new"])
+def test_panels_of_latencies_have_data(servers: Servers, name: str) -> None:
+    server: Prometheus = getattr(servers, name)
+    found = [query for path in DASHBOARDS.glob("*.json") for _, query in queries(json.loads(path.read_text()))]
+    found = [query for query in found if f" (rate({TIMESPAN}" in query or f" (increase({TIMESPAN}" in query]
+    assert found
+    for query in found:
+        eventually(partial(server.query, query), TAKEN_SECONDS, query, LOOK_SECONDS)
