@@ -20,7 +20,10 @@ SETTLED_SECONDS = 330  # until windows of five minutes are full again, and what 
 WRITE_SECONDS = 0.4  # between two events of a resource: enough of them in a minute for all quantiles
 SLACK = 5  # entries, such as a request that only the churn has made: much less than one for each round
 
-BY_REASON = ("OutcomeReading.closed",)  # at most one entry for each reason that a watch of this apiserver ended for
+BOUNDED = (
+    "OutcomeReading.closed",  # at most one entry for each reason that a watch of this apiserver ended for
+    "NativeBuckets.counts",  # one for each bucket between the shortest and the longest latency so far
+)
 
 
 def sizes(root: object) -> Counter[str]:
@@ -69,7 +72,7 @@ def grown(before: Counter[str], after: Counter[str]) -> dict[str, tuple[int, int
     return {
         name: (before[name], size)
         for name, size in after.items()
-        if size > before[name] + SLACK and name not in BY_REASON
+        if size > before[name] + SLACK and name not in BOUNDED
     }
 
 
