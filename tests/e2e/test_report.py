@@ -4,6 +4,7 @@ import contextlib
 import json
 import re
 import subprocess
+import urllib.request
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
@@ -26,12 +27,11 @@ from watchslo.rules.settings import RuleSettings
 pytestmark = [pytest.mark.patient, pytest.mark.timeout(1200)]
 
 RESOURCES = ("pods", "configmaps", "leases.coordination.k8s.io")
-SIMULATED = {
-    "workload": [{"resource": resource, "rate": 20, "namespace": CANARY} for resource in RESOURCES],
-    "latency": [{"resource": "pods", "client": "constant 2500ms"}],
-}
+SIMULATED = {"latency": [{"resource": "pods", "client": "constant 2500ms"}]}
+RATE = 20.0  # changes of each resource, a second
 BAD_SECONDS = patient(600.0)  # a window of a minute has to begin, to end, and to be scraped; 75 s on an idle machine
 CAUSE = "resource_fanout"  # one resource is late after the cache, others are not
+HTTP_SECONDS = 10.0
 LATE = re.compile(r"pods: late since \d{4}-\d\d-\d\d \d\d:\d\d UTC, and still at the end of this report\.")
 
 
@@ -43,12 +43,23 @@ class Incident:
     prometheus: Prometheus
 
 
+def create_namespace(simulator: Simulator) -> None:
+    """Create a namespace whose name no report may show."""
+    body = json.dumps({"metadata": {"name": CANARY}}).encode()
+    request = urllib.request.Request(f"{simulator.url}/api/v1/namespaces", body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=patient(HTTP_SECONDS)):
+        pass
+
+
 @pytest.fixture(scope="module")
 def incident(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Incident]:
     folder = tmp_path_factory.mktemp("report")
     kubeconfig = folder / "kubeconfig"
     with contextlib.ExitStack() as stack:
         simulator = stack.enter_context(Simulator(folder, "--config", json.dumps(SIMULATED)))
+        create_namespace(simulator)
+        for resource in RESOURCES:
+            simulator.control({"resource": resource, "rate": RATE, "namespace": CANARY}, "/workload")
         write_kubeconfig(kubeconfig, {"server": simulator.url}, {})
         config = config_file(folder, watch=[{"resource": resource} for resource in RESOURCES])
         daemon = Daemon(folder / "daemon", "--config", config, "--kubeconfig", kubeconfig)
