@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from watchslo.report.incident import BadSpan, CauseRecord, IncidentReport, ReportPeriod, WatchRecord, peak_of, spans_of
 from watchslo.report.wording import at, bounds, clock, confidence_rank, number, share, span, times
+from watchslo.timeline.condition import WELL
 from watchslo.timeline.day import MINUTE_SECONDS, Minute
 from watchslo.timeline.events import BROKEN
 from watchslo.timeline.format import NAMED, counted, duration, lasting, percentile, some_of
@@ -92,7 +93,7 @@ def _late(report: IncidentReport) -> str:
     bad = spans_of(report.overall, report.period)
     words = " or ".join(dict.fromkeys(_word(one, report) for one in watches))
     since_wall, until_wall = bad[0].since_wall, bad[-1].until_wall
-    if may_last(until_wall, report):
+    if any(may_last(one, one.spans(report.period)[-1], report) for one in watches):
         return f"{names}: {words} since {at(since_wall)}, and still at the end of this report."
     return f"{names}: {words} from {span(since_wall, until_wall, 'to')}."
 
@@ -107,16 +108,20 @@ def _word(watch: WatchRecord, report: IncidentReport) -> str:
     return "stalled or down" if points else "late, stalled or down"
 
 
-def _from_to(bad: BadSpan, report: IncidentReport) -> str:
-    if may_last(bad.until_wall, report):
+def _from_to(watch: WatchRecord, bad: BadSpan, report: IncidentReport) -> str:
+    if may_last(watch, bad, report):
         return f"{times(bad.since_wall, None, report.period)} until the end of this report"
     return times(bad.since_wall, bad.until_wall, report.period)
 
 
-def may_last(until_wall: float, report: IncidentReport) -> bool:
-    """Return True if a span may last until the end of the period, whose newest minutes have no verdict yet."""
+def may_last(watch: WatchRecord, bad: BadSpan, report: IncidentReport) -> bool:
+    """Return True if a span may last until the end of the period, whose newest minutes have no verdict yet.
+
+    A watch that is well again by now has shown that it ended, unless now is long after the period.
+    """
     ends = min(report.period.until_wall, report.made_wall)
-    return until_wall >= ends - AGO_SECONDS
+    is_over = watch.now in WELL and report.made_wall - ends < AGO_SECONDS
+    return bad.until_wall >= ends - AGO_SECONDS and not is_over
 
 
 # --- facts ------------------------------------------------------------------------------------------------------------
@@ -147,7 +152,7 @@ def _facts(report: IncidentReport) -> Iterator[tuple[str, str]]:
 def _duration(watch: WatchRecord, report: IncidentReport) -> str:
     spans = watch.spans(report.period)
     longest = max(spans, key=lambda one: one.until_wall - one.since_wall)
-    where = _from_to(longest, report)
+    where = _from_to(watch, longest, report)
     if len(spans) > 1:
         where = f"in {len(spans)} spans, the longest {where} ({lasting(longest.until_wall - longest.since_wall)})"
     return f"{watch.name}: {counted(watch.bad_minutes, 'bad minute')} {where}"

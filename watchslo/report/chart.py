@@ -143,9 +143,8 @@ def _runs(points: Sequence[CurvePoint], curve: LatencyCurve, period: ReportPerio
 def _scale(points: Sequence[CurvePoint], curve: LatencyCurve, period: ReportPeriod) -> ChartScale:
     figures = [curve.threshold] if curve.threshold else []
     figures += [point.estimate for point in points if point.estimate]
-    lowest = min(
-        [*figures, *(point.lower for point in points if point.lower > 0.0 and point.estimate is None)], default=1.0
-    )
+    bounds = [point.lower or point.upper for point in points if point.estimate is None]
+    lowest = min([*figures, *(bound for bound in bounds if math.isfinite(bound))], default=1.0)
     highest = max(
         [*figures, *(point.lower for point in points), *(one.upper for one in points if math.isfinite(one.upper))],
         default=1.0,

@@ -26,7 +26,7 @@ from watchslo.report.incident import (
     ReportPeriod,
     WatchRecord,
 )
-from watchslo.report.wording import at
+from watchslo.report.wording import at, confidence_rank
 from watchslo.snapshot import Confidence
 from watchslo.timeline.condition import P99
 from watchslo.timeline.day import MINUTE_SECONDS, MINUTES, Minute
@@ -97,6 +97,14 @@ class _KeptCause(_Kept, frozen=True):
     since: datetime
     evidence: str
     next: str
+
+    @property
+    def place(self) -> str:
+        return " at ".join(filter(None, (self.watch, self.apiserver)))
+
+    @property
+    def level(self) -> Confidence | None:
+        return Confidence(self.confidence) if self.confidence in [*Confidence] else None
 
 
 class _KeptName(_Kept, frozen=True):
@@ -322,7 +330,8 @@ def _counts(latency: _KeptLatency) -> EventCounts:
 
 
 def _causes(documents: DaemonDocuments, period: ReportPeriod) -> Iterator[CauseRecord]:
-    """Yield the causes that are active, and those that ended in the period."""
+    """Yield the causes that are active, and those that ended in the period, each as it was when it was most certain."""
+    noted = [event.cause for event in documents.update.happened if event.cause]
     ended = [
         (event.cause, event.at.timestamp())
         for event in documents.update.happened
@@ -331,14 +340,18 @@ def _causes(documents: DaemonDocuments, period: ReportPeriod) -> Iterator[CauseR
     for cause, until_wall in [*ended, *((cause, None) for cause in documents.status.causes)]:
         since_wall = cause.since.timestamp()
         if since_wall <= period.until_wall and (until_wall is None or until_wall >= period.since_wall):
+            same = [
+                one for one in noted if (one.cause, one.place, one.since) == (cause.cause, cause.place, cause.since)
+            ]
+            telling = max([*same, cause], key=lambda one: confidence_rank(one.level))
             yield CauseRecord(
                 cause=printable(cause.cause),
-                place=printable(" at ".join(filter(None, (cause.watch, cause.apiserver)))),
-                confidence=Confidence(cause.confidence) if cause.confidence in [*Confidence] else None,
+                place=printable(cause.place),
+                confidence=telling.level,
                 since_wall=since_wall,
                 until_wall=until_wall if until_wall is None or until_wall <= period.until_wall else None,
-                evidence=printable(cause.evidence),
-                next=printable(cause.next),
+                evidence=printable(telling.evidence),
+                next=printable(telling.next),
             )
 
 

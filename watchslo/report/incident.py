@@ -91,7 +91,7 @@ class BadSpan:
 class WatchRecord:
     """One watch in the period: its curve, the verdicts on the minutes of the period, and counted events.
 
-    `now` is its condition at the end, if that is known.
+    `now` is its condition when the report was made, if that is known.
     """
 
     watch: str
@@ -244,8 +244,8 @@ def severity(watch: WatchRecord) -> tuple[int, float, str]:
 
 
 def peak_of(points: Sequence[CurvePoint]) -> CurvePoint | None:
-    """Return the point with the highest estimate, or the highest lower bound without estimates; None without points."""
-    return max(points, key=lambda point: (_height(point), point.lower), default=None)
+    """Return the point with the highest estimate, or the highest bounds without estimates; None without points."""
+    return max(points, key=lambda point: (_height(point), point.lower, point.upper), default=None)
 
 
 def _height(point: CurvePoint) -> float:

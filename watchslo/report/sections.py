@@ -149,7 +149,8 @@ def _chart(name: str, curve: LatencyCurve, minutes: tuple[Minute, ...], report: 
     peak = peak_of(curve.points)
     assert peak is not None
     threshold = "" if curve.threshold is None else f"; threshold {duration(curve.threshold)}"
-    summary = f"highest {estimate_of(peak)} at {clock(peak.at_wall)} UTC, proven {bounds(peak)}{threshold}"
+    highest = "no estimate" if peak.estimate is None else f"highest {duration(peak.estimate)}"
+    summary = f"{highest} at {clock(peak.at_wall)} UTC, proven {bounds(peak)}{threshold}"
     title = f"{name}: {percentile(curve.quantile)}"
     headings: tuple[str, ...] = ("From (UTC)", percentile(curve.quantile), "Proven", "Bad minutes")
     rows = tuple(_slices(curve, minutes, report))
@@ -196,8 +197,10 @@ def _watches(report: IncidentReport) -> ReportSection:
 
 def _watch(watch: WatchRecord, report: IncidentReport) -> tuple[str, ...]:
     spans = watch.spans(report.period)
-    began, ended = (spans[0].since_wall, spans[-1].until_wall) if spans else (0.0, 0.0)
-    when = f"{clock(began)}, {'not ended' if may_last(ended, report) else clock(ended)}" if spans else ABSENT
+    when = ABSENT
+    if spans:
+        ended = "not ended" if may_last(watch, spans[-1], report) else clock(spans[-1].until_wall)
+        when = f"{clock(spans[0].since_wall)}, {ended}"
     expected = max(watch.judged_minutes, report.expected_minutes)
     peak = peak_of(watch.telling(report.period))
     return (

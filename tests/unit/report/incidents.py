@@ -25,6 +25,7 @@ SLOW = CauseReading(
     evidence="Every tick is slow: ticks take 2.1 s (service), <b>normally</b> 4 ms.",
     next="Check etcd: etcd_disk_wal_fsync_duration_seconds | and more.",
 )
+FADING = replace(SLOW, confidence=Confidence.MEDIUM, evidence="Ticks are slow.")  # its evidence shortly before its end
 HOSTILE = '<script>alert("1")</script> `x` | *y*'
 
 
@@ -43,7 +44,8 @@ class Story:
         is_late = self.late.start <= minute < self.late.stop
         ended = max(0, int((second - 5.0) // 60.0))
         bad = sum(number in self.late for number in range(ended))
-        causes = (SLOW,) if self.late and self.late.start + 0.5 <= minute < self.late.stop + 0.5 else ()
+        cause = SLOW if minute < self.late.stop else FADING
+        causes = (cause,) if self.late and self.late.start + 0.5 <= minute < self.late.stop + 0.5 else ()
         pods = self._stream(readings.TAIL, 3.2 if is_late else 0.031, ended - bad, bad)
         other = replace(
             self._stream(readings.TAIL, 0.024, ended, 0),

@@ -42,6 +42,21 @@ class TestText:
         found = answer(incident())
         assert (found.level, found.text) == (Level.BAD, "pods: late from 2023-11-14 22:20 to 22:28 UTC.")
 
+    @pytest.mark.parametrize(
+        ("now", "text"),
+        [
+            ("within", "pods: late, stalled or down from 2023-11-14 22:01 to 22:02 UTC."),
+            ("late", "pods: late, stalled or down since 2023-11-14 22:01 UTC, and still at the end of this report."),
+            (None, "pods: late, stalled or down since 2023-11-14 22:01 UTC, and still at the end of this report."),
+        ],
+    )
+    def test_lateness_until_the_newest_minute_has_ended_if_the_watch_is_well_now(self, now: str, text: str) -> None:
+        report = judged(GOOD, BAD)
+        watches = (replace(report.watches[0], now=now),)
+        assert answer(replace(report, watches=watches)).text == text
+        past = replace(report, watches=watches, made_wall=report.made_wall + 3600.0)
+        assert answer(past).text.endswith("still at the end of this report."), "it became well after the period"
+
     def test_lateness_that_goes_on_has_its_begin(self) -> None:
         found = answer(incident(minutes=24))
         assert found.text == "pods: late since 2023-11-14 22:20 UTC, and still at the end of this report."

@@ -58,6 +58,12 @@ def test_points_without_an_estimate_have_a_band_only() -> None:
     assert len(of(picture, "polygon", "band")) == 1
 
 
+def test_band_below_the_threshold_is_visible() -> None:
+    picture = drawn(*(CurvePoint(at, None, 0.0, 0.6) for at in range(0, 100, 5)), threshold=1.0)
+    (band,) = of(picture, "polygon", "band")
+    assert min(y for _, y in coordinates(band)) < HEIGHT - BOTTOM
+
+
 def test_a_single_point_is_a_dot() -> None:
     picture = drawn(CurvePoint(600.0, 0.1, 0.05, 0.2))
     assert len(of(picture, "circle", "curve")) == 1
