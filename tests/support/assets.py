@@ -73,7 +73,12 @@ KUBE_APISERVERS = {program.pins: program for program in (KUBE_APISERVER, OLD_KUB
 HELM = Program("helm", "helm.sh/helm/v3/cmd/helm", "helm.sh/helm/v3", "helm", "HELM_ASSETS")
 KINE = Program("kine", "github.com/k3s-io/kine", "github.com/k3s-io/kine", "kine", "KINE_ASSETS", cgo=True)
 THANOS = Program(
-    "thanos", "github.com/thanos-io/thanos/cmd/thanos", "github.com/thanos-io/thanos", "thanos", "THANOS_ASSETS"
+    "thanos",
+    "github.com/thanos-io/thanos/cmd/thanos",
+    "github.com/thanos-io/thanos",
+    "thanos",
+    "THANOS_ASSETS",
+    tags="slicelabels",  # the querier panics without it: it reads labels of Prometheus in this form
 )
 """Only `make thanos` needs it."""
 PROMETHEUS = Program(
