@@ -98,8 +98,8 @@ class QueryServer(Served):
 
     def alerts(self) -> list[dict[str, Any]]:
         """Return all pending and firing alerts, each with labels, annotations and state."""
-        answer: dict[str, list[dict[str, Any]]] = self._get("/api/v1/alerts")["data"]
-        return answer.get("alerts", [])  # Thanos leaves out an empty list
+        (found,) = self._get("/api/v1/alerts")["data"].values()  # the key is `Alerts` in Thanos
+        return [*(found or ())]
 
     def _get(self, path: str, **query: str) -> Any:
         try:
