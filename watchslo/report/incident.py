@@ -225,8 +225,16 @@ class IncidentReport:
     @property
     def expected_minutes(self) -> int:
         """How many minutes of the period could have a verdict by the time of the report."""
-        judged_until = self.made_wall - JUDGED_LATE_SECONDS
-        return sum(self.period.begin_of(minute) <= judged_until for minute in range(self.period.minutes))
+        return self._minutes_from(self.period.since_wall - MINUTE_SECONDS)
+
+    @property
+    def known_minutes(self) -> int:
+        """How many of them have begun since something is known."""
+        return self._minutes_from(self.known_wall)
+
+    def _minutes_from(self, since_wall: float) -> int:
+        begins = map(self.period.begin_of, range(self.period.minutes))
+        return sum(since_wall <= begin <= self.made_wall - JUDGED_LATE_SECONDS for begin in begins)
 
     @cached_property
     def apiservers(self) -> Mapping[str, LatencyCurve]:

@@ -36,7 +36,7 @@ def _minutes(report: IncidentReport) -> Iterator[str]:
         yield f"{missing:,} of {counted(report.expected_minutes, 'minute')} have no verdict on any watch."
     if undecided := report.overall.count(Minute.UNDECIDED):
         yield f"In {counted(undecided, 'minute')}, neither the proven bounds nor the times of the ticks decided."
-    expected = report.expected_minutes
+    expected = report.known_minutes
     low = [one for one in report.watches if expected and one.judged_minutes < LOW_COVERAGE * expected]
     if low:
         names = some_of([one.name for one in low])

@@ -159,14 +159,21 @@ class TestUnknown:
     def test_nothing_unknown_is_said(self) -> None:
         assert unknowns(judged(GOOD)) == ("Nothing is missing: every minute and every event was judged.",)
 
+    def test_watch_is_not_called_idle_before_anything_is_known(self) -> None:
+        report = judged(NONE, NONE, NONE, GOOD, known_wall=BEGIN_WALL + 180)
+        assert unknowns(report) == (
+            "Nothing is known before 2023-11-14 22:03 UTC.",
+            "3 of 4 minutes have no verdict on any watch.",
+        )
+
     def test_each_gap_is_a_sentence(self) -> None:
-        watch = WatchRecord("pods", "service", LatencyCurve(), (GOOD, OPEN, NONE), EventCounts(90, 0, 10, 25))
+        watch = WatchRecord("pods", "service", LatencyCurve(), (NONE, OPEN, NONE, GOOD), EventCounts(90, 0, 10, 25))
         report = judged(*watch.minutes, watches=(watch,), known_wall=BEGIN_WALL + 60)
         own = replace(report.own, overloaded_seconds=12.0, absent=frozenset({1}), notes=("A note.",))
         assert unknowns(replace(report, own=own)) == (
             "Nothing is known before 2023-11-14 22:01 UTC.",
             "In 1 minute of the period, no instance of watchslo was scraped.",
-            "1 of 3 minutes have no verdict on any watch.",
+            "2 of 4 minutes have no verdict on any watch.",
             "In 1 minute, neither the proven bounds nor the times of the ticks decided.",
             "Less than half of the minutes were judged for pods: idle watches have no events to judge.",
             "watchslo itself could not keep up for 12 s since 2023-11-14 22:00 UTC; events of that time are left out.",
