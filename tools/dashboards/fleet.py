@@ -13,6 +13,7 @@ from tools.dashboards.panels import (
     Variable,
     high_is_bad,
     low_is_bad,
+    number_panel,
 )
 from tools.dashboards.slo import BURN, MINUTES
 
@@ -51,10 +52,6 @@ def _of_burning(vector: str) -> str:
     return f"max by (cluster) ({vector}) and on (cluster) {_highest(_of(f'{BURN_RATE}1h'))}"
 
 
-def _number(title: str, description: str, unit: Unit, expr: str, thresholds: tuple[Step, ...]) -> Panel:
-    return Panel(title, description, Look.NUMBER, unit, (Target(expr, title),), thresholds, width=3, height=4)
-
-
 def _lines(title: str, description: str, unit: Unit, expr: str, thresholds: tuple[Step, ...]) -> Panel:
     return Panel(title, description, Look.LINES, unit, (Target(expr, CLUSTER_LEGEND),), thresholds)
 
@@ -62,65 +59,59 @@ def _lines(title: str, description: str, unit: Unit, expr: str, thresholds: tupl
 NOW = Section(
     "Now",
     (
-        _number(
+        number_panel(
             "Reporting",
             "Clusters that send their figures. A cluster that has sent none for a day is not known.",
-            Unit.COUNT,
             f"sum ({_of(REPORTING)})",
             PLAIN,
         ),
-        _number(
+        number_panel(
             "Silent",
             "Clusters that sent figures within the last day and do not now: nothing is known about them, good or bad.",
-            Unit.COUNT,
             f"sum (1 - {_of(REPORTING)})",
             NONE_IS_GOOD,
         ),
-        _number(
+        number_panel(
             "Burning",
             "Clusters that spent their error budget in the last hour faster than their objectives allow.",
-            Unit.COUNT,
             f"sum ({_of(f'{BURN_RATE}1h')} > bool 1)",
             NONE_IS_GOOD,
         ),
-        _number(
+        number_panel(
             "Not measured",
             "Clusters of which watchslo measures less than 90% of the time: instances are down or overloaded, or "
             "clocks do not tick.",
-            Unit.COUNT,
             f"sum ({_of(MEASURED_TIME)} < bool 0.9)",
             NONE_IS_GOOD,
         ),
-        _number(
+        number_panel(
             "Not delivered",
             "Watches of all clusters that are stalled or closed, as most of their instances see it. Without events "
             "there is no lateness to measure.",
-            Unit.COUNT,
             f"sum ({_of(UNDELIVERED)})",
             NONE_IS_GOOD,
         ),
-        _number(
+        number_panel(
             "Violations, 1 h",
             "Violated guarantees of the last hour in all clusters: events that were lost, repeated or out of order, or "
             "an older state.",
-            Unit.COUNT,
             f"sum ({_of(VIOLATIONS)})",
             NONE_IS_GOOD,
         ),
-        _number(
+        number_panel(
             "Burn rate, 1 h",
             "Burn rate of the worst cluster in the last hour: at 1 the error budget lasts exactly for the period.",
-            Unit.TIMES,
             f"max ({_of(f'{BURN_RATE}1h')})",
             BURN,
+            Unit.TIMES,
         ),
-        _number(
+        number_panel(
             "Good minutes, 1 d",
             "Share of the judged minutes of the last day that were good, for the worst cluster: all of its watches "
             "together.",
-            Unit.SHARE,
             f"min ({_of(GOOD_MINUTES)})",
             MINUTES,
+            Unit.SHARE,
         ),
     ),
 )

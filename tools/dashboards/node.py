@@ -9,13 +9,13 @@ from tools.dashboards.panels import (
     Look,
     Panel,
     Section,
-    Step,
     Target,
     Unit,
     Variable,
     high_is_bad,
     in_range,
     increase,
+    number_panel,
 )
 
 JOB = Variable("job", "Profile", "watchslo_build_info", 'cluster=~"$cluster"', selected="watchslo-node")
@@ -49,10 +49,6 @@ NOTE = (
 )
 
 
-def _number(title: str, description: str, expr: str, thresholds: tuple[Step, ...], unit: Unit = Unit.COUNT) -> Panel:
-    return Panel(title, description, Look.NUMBER, unit, (Target(expr, title),), thresholds, width=3, height=4)
-
-
 def _by_node(counter: str, matchers: str, over: str) -> str:
     return f"sum by ({NODE_LABELS}) (increase({counter}{{{matchers}}}[{over}]))"
 
@@ -72,49 +68,49 @@ def _column(title: str, counter: str, matchers: str) -> Target:
 NOW = Section(
     "Now",
     (
-        _number(
+        number_panel(
             "Instances",
             "Instances that Prometheus scrapes: one on each node.",
             f"count (watchslo_build_info{{{OF_INSTANCES}}})",
             ALL_OR_NOTHING,
         ),
-        _number(
+        number_panel(
             "Connected watches",
             "Watches that are open now, of all nodes.",
             f"sum (watchslo_watch_up{{{OF_WATCHES}}})",
             ALL_OR_NOTHING,
         ),
-        _number(
+        number_panel(
             "Closed watches",
             "Watches that are closed now: nothing arrives on these nodes. One that reopens is counted for a second.",
             f"sum (1 - watchslo_watch_up{{{OF_WATCHES}}})",
             NONE_IS_GOOD,
         ),
-        _number(
+        number_panel(
             "Stalled watches",
             "Open watches that are proven to withhold events now. Audits find a stall within some minutes.",
             f"sum (watchslo_watch_stalled{{{OF_WATCHES}}})",
             NONE_IS_GOOD,
         ),
-        _number(
+        number_panel(
             "Nodes with late events",
             "Nodes to which an event was proven late in the displayed range.",
             f"sum ({_by_node(EVENTS, LATE, '$__range')} > bool 0)",
             NONE_IS_GOOD,
         ),
-        _number(
+        number_panel(
             "Violations",
             "Events and bookmarks in the displayed range that broke a guarantee of their watch, such as lost ones.",
             f"round({in_range('watchslo_watch_guarantee_violations_total', OF_WATCHES)})",
             NONE_IS_GOOD,
         ),
-        _number(
+        number_panel(
             "410 answers",
             "Answers 410 in the displayed range: the client had fallen behind the history and listed again.",
             f"round({in_range('watchslo_expired_total', OF_WATCHES)})",
             NONE_IS_GOOD,
         ),
-        _number(
+        number_panel(
             "Uncertain share",
             "Share of events that are proven neither within the threshold nor late, because no tick fell close enough. "
             "High with slow ticks, and not a fault.",

@@ -85,6 +85,13 @@ class Panel:
     height: int = 8
 
 
+def number_panel(
+    title: str, description: str, expr: str, thresholds: tuple[Step, ...], unit: Unit = Unit.COUNT
+) -> Panel:
+    """Return a panel with one number, of which eight are a row."""
+    return Panel(title, description, Look.NUMBER, unit, (Target(expr, title),), thresholds, width=3, height=4)
+
+
 @dataclass(frozen=True, slots=True)
 class Section:
     """A heading and its panels."""

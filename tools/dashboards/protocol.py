@@ -16,23 +16,19 @@ from tools.dashboards.panels import (
     Look,
     Panel,
     Section,
-    Step,
     Target,
     Unit,
     high_is_bad,
     in_range,
     increase,
     low_is_bad,
+    number_panel,
     quantile,
 )
 
 LISTS = "watchslo_list_duration_seconds"
 BLIND = high_is_bad(1, 10)  # seconds
 RARE = high_is_bad(1, 10)  # times
-
-
-def _number(title: str, description: str, expr: str, thresholds: tuple[Step, ...], unit: Unit = Unit.COUNT) -> Panel:
-    return Panel(title, description, Look.NUMBER, unit, (Target(expr, title),), thresholds, width=3, height=4)
 
 
 def _rounded_increase(counter: str, matchers: str) -> str:
@@ -51,50 +47,50 @@ def _rate(counter: str, labels: str = WATCH_LABELS) -> str:
 NOW = Section(
     "Displayed range",
     (
-        _number(
+        number_panel(
             "Open watches",
             "Watches that are open now, of all selected instances.",
             f"sum (watchslo_watch_up{{{OF_WATCHES}}})",
             ALL_OR_NOTHING,
         ),
-        _number(
+        number_panel(
             "Stalled watches",
             "Watches that do not receive their events, or whose apiserver cache is frozen.",
             f"sum (watchslo_watch_stalled{{{OF_WATCHES}}})",
             NONE_IS_GOOD,
         ),
-        _number(
+        number_panel(
             "Closed watches",
             "Watches that closed, for any reason. A healthy watch closes after 5 to 10 minutes; see Closes by reason.",
             _rounded_increase("watchslo_watches_closed_total", OF_APISERVERS),
             PLAIN,
         ),
-        _number(
+        number_panel(
             "Relists",
             "Relists of watches that could not resume. Informers that were equally far behind had to relist as well.",
             _rounded_increase("watchslo_relists_total", f'{OF_WATCHES}, reason!~"start|inventory"'),
             RARE,
         ),
-        _number(
+        number_panel(
             "410 Expired",
             "Requests for a revision that the apiserver no longer has.",
             _rounded_increase("watchslo_expired_total", OF_WATCHES),
             RARE,
         ),
-        _number(
+        number_panel(
             "Gaps",
             "Time without events before relists, summed over all watches.",
             in_range("watchslo_gap_seconds_total", OF_WATCHES),
             BLIND,
             Unit.SECONDS,
         ),
-        _number(
+        number_panel(
             "Violations",
             "Events and bookmarks that broke a guarantee of their watch: lost, repeated or out of order.",
             _rounded_increase("watchslo_watch_guarantee_violations_total", OF_WATCHES),
             NONE_IS_GOOD,
         ),
-        _number(
+        number_panel(
             "Time travel",
             "Answers with an older state than before, for example after a restore from a backup.",
             _rounded_increase("watchslo_time_travel_total", OF_APISERVERS),

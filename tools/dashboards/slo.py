@@ -22,6 +22,7 @@ from tools.dashboards.panels import (
     distribution,
     high_is_bad,
     low_is_bad,
+    number_panel,
     quantile,
 )
 
@@ -71,72 +72,65 @@ def _of_apiservers(name: str) -> str:
     return f"apiserver:{name}{{{OF_APISERVERS_RECORDED}}}"
 
 
-def _number(title: str, description: str, unit: Unit, expr: str, thresholds: tuple[Step, ...]) -> Panel:
-    return Panel(title, description, Look.NUMBER, unit, (Target(expr, title),), thresholds, width=3, height=4)
-
-
 NOW = Section(
     "Now",
     (
-        _number(
+        number_panel(
             "P99",
             "P99 of ApiserverTimeSpan in the last minute, for the worst selected watch: from the commit of a change to "
             "the arrival of its event. No data: no events, or all faster than a tick. The default threshold is 1 s.",
-            Unit.SECONDS,
             _p99("estimate"),
             LATE,
+            Unit.SECONDS,
         ),
-        _number(
+        number_panel(
             "Proven late",
             "Share of events that are proven late: their whole interval lies above the threshold of their watch.",
-            Unit.SHARE,
             f"{_proven('beyond')} / sum (rate(watchslo_slo_events_total{{{OF_WATCHES}}}[$__rate_interval]))",
             LATE_SHARE,
+            Unit.SHARE,
         ),
-        _number(
+        number_panel(
             "Remaining budget",
             "Share of the error budget that the worst watch has left in the period of its objective; below 0 the "
             "objective is missed. Requires the recording rules of `watchslo rules`.",
-            Unit.SHARE,
             f"min ({BUDGET_LEFT}{{{RECORDED}}})",
             BUDGET,
+            Unit.SHARE,
         ),
-        _number(
+        number_panel(
             "Burn rate, 1 h",
             "Burn rate of the worst watch in the last hour: at 1 the error budget lasts exactly for the period. "
             "Requires the recording rules.",
-            Unit.TIMES,
             _burn("1h"),
             BURN,
+            Unit.TIMES,
         ),
-        _number(
+        number_panel(
             "Good minutes, 1 d",
             "Share of the judged minutes of the last day with P99 within the threshold, for the worst watch. "
             "Requires the recording rules.",
-            Unit.SHARE,
             f"min ({GOOD_MINUTES}{{{RECORDED}}})",
             MINUTES,
+            Unit.SHARE,
         ),
-        _number(
+        number_panel(
             "Closed watches",
             "Watches that are closed now. A watch that reopens is counted for a second or two.",
-            Unit.COUNT,
             f"sum (1 - watchslo_watch_up{{{OF_WATCHES}}})",
             NONE_IS_GOOD,
         ),
-        _number(
+        number_panel(
             "Stalled watches",
             "Watches that do not receive their events, or whose apiserver cache is frozen. P99 does not include them: "
             "without events there is nothing to measure.",
-            Unit.COUNT,
             f"sum (watchslo_watch_stalled{{{OF_WATCHES}}})",
             NONE_IS_GOOD,
         ),
-        _number(
+        number_panel(
             "Samples of P99",
             "Events measured per minute, of all selected watches. With fewer than 100 per watch, P99 depends on one or "
             "two events.",
-            Unit.COUNT,
             f"sum (rate(watchslo_slo_events_total{{{OF_WATCHES}}}[$__rate_interval])) * 60",
             (Step(None, "orange"), Step(100, "green")),
         ),
@@ -146,41 +140,41 @@ NOW = Section(
 ALL_WATCHES = Section(
     "All watches of a cluster together",
     (
-        _number(
+        number_panel(
             "Good minutes, 1 d",
             "One number for a cluster: the share of the judged minutes of the last day in which P99 of all events "
             "was within the common threshold. With several clusters, the worst one. Requires the recording rules.",
-            Unit.SHARE,
             f"min ({_of_cluster(GOOD_MINUTES_OF)})",
             MINUTES,
+            Unit.SHARE,
         ),
-        _number(
+        number_panel(
             "Judged minutes, 1 d",
             "Share of the minutes of the last day with enough events to be judged.",
-            Unit.SHARE,
             f"min ({_of_cluster('watchslo_judged_minutes:ratio_rate1d')})",
             low_is_bad(0.1, 0.5),
+            Unit.SHARE,
         ),
-        _number(
+        number_panel(
             "P99, 1 d",
             "P99 of all watch events of the last day.",
-            Unit.SECONDS,
             f"max ({_of_cluster(f'{TOGETHER}:p99_rate1d')})",
             LATE,
+            Unit.SECONDS,
         ),
-        _number(
+        number_panel(
             "P99.9, 1 d",
             "P99.9 of all watch events of the last day; absent with fewer than 1,000 events.",
-            Unit.SECONDS,
             f"max ({_of_cluster(f'{TOGETHER}:p999_rate1d')})",
             LATE,
+            Unit.SECONDS,
         ),
-        _number(
+        number_panel(
             "Worst minute, 1 d",
             "The highest P99 of a minute of the last day.",
-            Unit.SECONDS,
             f"max ({_of_cluster(f'{TOGETHER}:p99_max1d')})",
             LATE,
+            Unit.SECONDS,
         ),
         Panel(
             "Good minutes and quantiles of the last day by apiserver",

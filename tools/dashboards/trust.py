@@ -18,12 +18,12 @@ from tools.dashboards.panels import (
     Look,
     Panel,
     Section,
-    Step,
     Target,
     Unit,
     distribution,
     high_is_bad,
     low_is_bad,
+    number_panel,
     quantile,
 )
 
@@ -34,10 +34,6 @@ SOME = high_is_bad(0.01, 0.1)
 
 WATCHSLO = f"and on (cluster, job, instance) watchslo_build_info{{{OF_INSTANCES}}}"
 """Restricts metrics that every process exposes to those of watchslo."""
-
-
-def _number(title: str, description: str, expr: str, thresholds: tuple[Step, ...], unit: Unit = Unit.COUNT) -> Panel:
-    return Panel(title, description, Look.NUMBER, unit, (Target(expr, title),), thresholds, width=3, height=4)
 
 
 def _instances(expr: str) -> tuple[Target, ...]:
@@ -51,13 +47,13 @@ def _by_watch(counter: str) -> str:
 NOW = Section(
     "Now",
     (
-        _number(
+        number_panel(
             "Instances",
             "Instances of watchslo that Prometheus scrapes.",
             f"count (watchslo_build_info{{{OF_INSTANCES}}})",
             ALL_OR_NOTHING,
         ),
-        _number(
+        number_panel(
             "Ticks per second",
             "Successful ticks of the revision clock, of all instances: about two per second each. Without ticks no "
             "event can be measured.",
@@ -65,7 +61,7 @@ NOW = Section(
             low_is_bad(0.2, 1),
             Unit.REQUESTS,
         ),
-        _number(
+        number_panel(
             "Commit interval",
             "Width of the newest interval between two ticks, of the widest clock. The commit time of a single event is "
             "known to this precision.",
@@ -73,13 +69,13 @@ NOW = Section(
             high_is_bad(2, 5),
             Unit.SECONDS,
         ),
-        _number(
+        number_panel(
             "Storage proven",
             "1 if it is known what the revisions of every apiserver prove. With other storages latencies are unproven.",
             f"min (watchslo_storage_proven{{{OF_APISERVERS}}})",
             ALL_OR_NOTHING,
         ),
-        _number(
+        number_panel(
             "Tainted time",
             "Share of the displayed range in which watchslo itself was late. Events received then are not measured.",
             f"sum (rate(watchslo_tainted_seconds_total{{{OF_INSTANCES}}}[$__range])) "
@@ -87,7 +83,7 @@ NOW = Section(
             SOME,
             Unit.SHARE,
         ),
-        _number(
+        number_panel(
             "Unmeasured events",
             "Share of the received events that did not become samples, in the displayed range.",
             f"sum (rate(watchslo_unmeasured_events_total{{{OF_WATCHES}}}[$__range])) "
@@ -95,7 +91,7 @@ NOW = Section(
             SOME,
             Unit.SHARE,
         ),
-        _number(
+        number_panel(
             "Judged minutes",
             "Share of judged minutes in the displayed range, of all watches. Idle watches have none.",
             f'sum (rate(watchslo_slo_windows_total{{{OF_WATCHES}, verdict=~"good|bad"}}[$__range])) '
@@ -103,7 +99,7 @@ NOW = Section(
             low_is_bad(0.1, 0.5),
             Unit.SHARE,
         ),
-        _number(
+        number_panel(
             "Configuration loaded",
             "1 if every instance runs its newest configuration; 0 if an instance refused it and keeps the old one.",
             f"min (watchslo_config_last_reload_successful{{{OF_INSTANCES}}})",
