@@ -21,7 +21,7 @@ TRACED = $(filter-out $(UNTRACED),$(wildcard $(addsuffix /test_*.py,$(COVERED)))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check assets e2e timed patient contract versions thanos faults soak fidelity confusion night bench docs footprint image sbom golden dashboards manifests pictures screens mutate lock clean
+.PHONY: help setup demo test check assets e2e timed patient contract versions thanos formats faults soak fidelity confusion night bench docs footprint image sbom golden dashboards manifests pictures screens mutate lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +82,10 @@ versions: setup ## Run the contract and measure on every pinned kube-apiserver, 
 thanos: setup ## Build Thanos, and evaluate the rules of a fleet in its ruler
 	@$(BIN)/python -m tests.support.assets --thanos
 	$(BIN)/pytest --timeout=1800 $(SLOWEST) tests/e2e/test_thanos.py
+
+formats: setup ## Build Sloth, Pyrra, oslo and jsonnet, and check what is written for them and for Grafana
+	@$(BIN)/python -m tests.support.assets --formats
+	$(BIN)/pytest --timeout=600 $(SLOWEST) tests/e2e/test_formats.py
 
 faults: assets ## Cause every fault, and write docs/faults.md from the results
 	$(BIN)/pytest tests/e2e/faults --golden

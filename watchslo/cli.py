@@ -544,12 +544,12 @@ def doctor(
 @config_option
 @click.option(
     "--format",
-    "form",
-    type=click.Choice(["prometheusrule", "plain", "thanos", "mimir", "inhibitions"]),
+    type=click.Choice(["prometheusrule", "plain", "thanos", "mimir", "inhibitions", "pyrra", "sloth", "openslo"]),
     default="prometheusrule",
     show_default=True,
     help="For the Prometheus operator, for rule_files of Prometheus, for the ruler of Thanos, for `mimirtool rules "
-    "load`, or for the configuration of Alertmanager.",
+    "load`, or for the configuration of Alertmanager; or the objectives alone, for Pyrra, Sloth, or a tool that reads "
+    "OpenSLO.",
 )
 @click.option(
     "--fleet",
@@ -564,7 +564,12 @@ def doctor(
     help="With --fleet global: the label that distinguishes the Prometheus replicas of a cluster; default: replica.",
 )
 @click.option("--job-selector", metavar="S", help='Matchers of the targets; default: job="watchslo".')
-@click.option("--rule-labels", metavar="K=V", multiple=True, help="Label of the PrometheusRule; can be repeated.")
+@click.option(
+    "--rule-labels",
+    metavar="K=V",
+    multiple=True,
+    help="Label of the PrometheusRule, or of the objects of Pyrra or Sloth; can be repeated.",
+)
 @click.option("--runbooks", metavar="URL", help=f"Base URL of the runbooks; default: {DOCUMENTATION}/runbooks.")
 @click.option(
     "--shrink",
@@ -573,15 +578,11 @@ def doctor(
     help="Divide all windows, waits and intervals by this number, to see alerts fire in a trial.",
 )
 @histograms_option
-def rules(
-    config: Path | None,
-    form: Literal["prometheusrule", "plain", "thanos", "mimir", "inhibitions"],
-    **options: Any,
-) -> None:
+def rules(config: Path | None, **options: Any) -> None:
     """Print the recording rules and alerts for a configuration."""
     from watchslo.app.rules import RulesOptions, rules  # noqa: PLC0415 - each command imports only its own parts
 
-    rules(config, RulesOptions(form, **options))
+    rules(config, RulesOptions(**options))
 
 
 @commands.command(epilog="Example:  watchslo rbac --config watchslo.yaml | kubectl apply -f -")

@@ -1,7 +1,8 @@
 """Find the programs of a real control plane, kine, Helm and a new Prometheus, or build them from `tests/envtest`.
 
 `python -m tests.support.assets` builds the missing programs and prints the paths of all; with `--every-version` also
-the kube-apiservers that only `make versions` needs, and with `--thanos` only Thanos, for `make thanos`.
+the kube-apiservers that only `make versions` needs, with `--thanos` only Thanos, for `make thanos`, and with
+`--formats` only the tools of `make formats`.
 """
 
 import fcntl
@@ -81,6 +82,17 @@ THANOS = Program(
     tags="slicelabels",  # the querier panics without it: it reads labels of Prometheus in this form
 )
 """Only `make thanos` needs it."""
+SLOTH = Program("sloth", "github.com/slok/sloth/cmd/sloth", "github.com/slok/sloth", "sloth", "SLOTH_ASSETS")
+OSLO = Program("oslo", "github.com/OpenSLO/oslo/cmd/oslo", "github.com/OpenSLO/oslo", "oslo", "OSLO_ASSETS")
+PYRRA_RULES = Program("pyrra-rules", ".", "github.com/pyrra-dev/pyrra", "pyrra", "PYRRA_ASSETS")
+"""A small program of ours around the packages of Pyrra."""
+
+JSONNET = Program(
+    "jsonnet", "github.com/google/go-jsonnet/cmd/jsonnet", "github.com/google/go-jsonnet", "jsonnet", "JSONNET_ASSETS"
+)
+FORMATS = (SLOTH, OSLO, PYRRA_RULES, JSONNET)
+"""The tools that read what watchslo writes for them; only `make formats` needs these."""
+
 PROMETHEUS = Program(
     "prometheus",
     "github.com/prometheus/prometheus/cmd/prometheus",
@@ -117,7 +129,11 @@ def find(env: Mapping[str, str], program: Program) -> Path:
         return path
     path = _place(env, program)
     if not path.exists():
-        targets = {**dict.fromkeys(FURTHER_KUBE_APISERVERS, "make versions"), THANOS: "make thanos"}
+        targets = {
+            **dict.fromkeys(FURTHER_KUBE_APISERVERS, "make versions"),
+            **dict.fromkeys(FORMATS, "make formats"),
+            THANOS: "make thanos",
+        }
         target = targets.get(program, "make assets")
         raise AssetsError(
             f"there is no {program.name} {program.version} to test with: build it with `{target}`, "
@@ -168,7 +184,7 @@ def main() -> int:
     """Build what is missing and print the paths, or print why the build failed."""
     options = {*sys.argv[1:]}
     programs = (*PROGRAMS, *(FURTHER_KUBE_APISERVERS if "--every-version" in options else ()))
-    programs = (THANOS,) if "--thanos" in options else programs
+    programs = (THANOS,) if "--thanos" in options else FORMATS if "--formats" in options else programs
     try:
         build_missing(os.environ, programs)
         for program in programs:

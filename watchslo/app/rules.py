@@ -1,6 +1,6 @@
-"""`watchslo rules`: prints the recording rules and alerts of a configuration as YAML."""
+"""`watchslo rules`: prints the rules of a configuration, or its objectives for other tools, as YAML."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -9,6 +9,7 @@ import click
 import yaml
 
 from watchslo.config.loading import load
+from watchslo.config.model import Config
 from watchslo.errors import ConfigError
 from watchslo.rules.fleet import fleet_groups
 from watchslo.rules.pack import (
@@ -21,11 +22,19 @@ from watchslo.rules.pack import (
     tolerant_rule_file,
 )
 from watchslo.rules.rollup import rollup_groups
+from watchslo.rules.service_levels import service_levels
 from watchslo.rules.settings import RuleSettings, parse_labels
+from watchslo.rules.slo_formats import openslo, pyrra, sloth
 from watchslo.rules.timespans import Histograms
 
 HEADER = "# Written by `watchslo rules`. Do not edit: change the configuration and run the command again.\n"
-Format = Literal["prometheusrule", "plain", "thanos", "mimir", "inhibitions"]
+Format = Literal["prometheusrule", "plain", "thanos", "mimir", "inhibitions", "pyrra", "sloth", "openslo"]
+OF_OBJECTIVES = frozenset({"pyrra", "sloth", "openslo"})
+"""The formats of the objectives alone, from which other tools make rules with windows of their own."""
+
+OF_OBJECTS = frozenset({"prometheusrule", "pyrra", "sloth"})
+"""The formats of Kubernetes objects, which have labels."""
+
 FleetLevel = Literal["cluster", "global"]
 CLUSTER_LABEL = "cluster"  # at the global level of a fleet, where clusters must be distinguished
 
@@ -47,25 +56,49 @@ class RulesOptions:
 
 def rules(file: Path | None, options: RulesOptions) -> None:
     """Print the rules; raises ConfigError."""
-    click.echo(HEADER + as_yaml(document(file, options)), nl=False)
+    click.echo(HEADER + "---\n".join(as_yaml(document) for document in documents(file, options)), nl=False)
+
+
+def documents(file: Path | None, options: RulesOptions) -> Sequence[dict[str, Any]]:
+    """Return the documents that are printed as YAML; raises ConfigError."""
+    settings, labels = _settings(options), _rule_labels(options)
+    config = load(file)[0]
+    if options.format not in OF_OBJECTIVES:
+        return [_rules(config, settings, options, labels)]
+    if options.fleet is not None or options.shrink != 1:
+        option = "--shrink" if options.fleet is None else "--fleet"
+        raise ConfigError(f"{option}: {options.format} has objectives only, and no windows; remove the option")
+    levels = service_levels(config, settings)
+    match options.format:
+        case "pyrra":
+            return pyrra(levels, settings, labels)
+        case "sloth":
+            return sloth(levels, settings, labels)
+        case _:
+            return openslo(levels, settings)
 
 
 def document(file: Path | None, options: RulesOptions) -> dict[str, Any]:
-    """Return the document that is printed as YAML; raises ConfigError."""
-    settings = _settings(options)
+    """Return the only document of a format of rules; raises ConfigError."""
+    (only,) = documents(file, options)
+    return only
+
+
+def _rule_labels(options: RulesOptions) -> dict[str, str]:
     labels = parse_labels(options.rule_labels)
-    if labels and options.format != "prometheusrule":
+    if labels and options.format not in OF_OBJECTS:
         raise ConfigError(
             f"--rule-labels: {options.format} has no labels; remove the option, or write --format prometheusrule"
         )
-    config = load(file)[0]
+    return labels
+
+
+def _rules(config: Config, settings: RuleSettings, options: RulesOptions, labels: Mapping[str, str]) -> dict[str, Any]:
     if options.format == "inhibitions":
         return _inhibitions(settings, options.fleet)
     name, make = _PACKS[options.fleet]
     groups, of_all_clusters = make(config, settings), options.fleet == "global"
     match options.format:
-        case "prometheusrule":  # the operator leaves out what only Thanos knows
-            return rule_object(name, tolerant_rule_file(groups) if of_all_clusters else rule_file(groups), labels)
         case "plain":
             return rule_file(groups)
         case "thanos" if of_all_clusters:
@@ -74,6 +107,8 @@ def document(file: Path | None, options: RulesOptions) -> dict[str, Any]:
             raise ConfigError("--format thanos: these are rules of one Prometheus; write --fleet global, or plain")
         case "mimir":
             return rule_namespace(name, groups)
+        case _:  # the operator leaves out what only Thanos knows
+            return rule_object(name, tolerant_rule_file(groups) if of_all_clusters else rule_file(groups), labels)
 
 
 _PACKS = {

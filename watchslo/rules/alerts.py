@@ -79,7 +79,7 @@ class Alert:
             {
                 "summary": f"{self.impact}: {self.summary}",
                 "description": self.description,
-                "runbook_url": f"{settings.runbooks.rstrip('/')}/{self.name}.md",
+                "runbook_url": settings.runbook(self.name),
             },
         )
 

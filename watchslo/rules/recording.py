@@ -11,11 +11,12 @@ from watchslo.config.model import Config, ObjectiveConfig
 from watchslo.config.values import format_duration
 from watchslo.rules import names
 from watchslo.rules.cluster import cluster_days, cluster_minutes, determined_quantile
+from watchslo.rules.indicators import BEYOND, COUNT, JUDGED, VERDICTS, WINDOWS, events_indicator
 from watchslo.rules.names import LabelLevels
 from watchslo.rules.promql import by, le, number, select
 from watchslo.rules.rule import RuleDefinition, RuleGroup
 from watchslo.rules.settings import RuleSettings
-from watchslo.rules.timespans import CLASSIC, METRIC, NATIVE, Histograms
+from watchslo.rules.timespans import CLASSIC, NATIVE, Histograms
 from watchslo.rules.watch_groups import WatchGroup, union_of_groups, watch_groups
 from watchslo.rules.windows import (
     DAY,
@@ -30,12 +31,8 @@ from watchslo.rules.windows import (
     error_budget,
 )
 
-COUNT = f"{METRIC}_count"
 TICK_BUCKET = "watchslo_clock_tick_seconds_bucket"
-VERDICTS = "watchslo_slo_events_total"
-BEYOND = 'verdict="beyond"'
 GOOD = 'verdict="good"'
-JUDGED = 'verdict=~"good|bad"'
 QUANTILES = (0.5, 0.9, 0.99)
 
 
@@ -83,7 +80,7 @@ def _minutes(config: Config, settings: RuleSettings, kept: LabelLevels) -> Itera
     if config.judges_quantiles:
         ticks = by("sum", (*kept.instance, "apiserver", "domain", "le"), _rate(settings, TICK_BUCKET))
         yield RuleDefinition(names.INSTANCE_TICK, f"histogram_quantile(0.5, {ticks}) >= 0")
-        known = _rate(settings, "watchslo_slo_windows_total", 'verdict=~"good|bad|undecided"')
+        known = _rate(settings, WINDOWS, 'verdict=~"good|bad|undecided"')
         yield RuleDefinition(names.WINDOWS, by("sum", (*kept.resource, "verdict"), known))
 
 
@@ -169,17 +166,7 @@ def _late_instances(group: WatchGroup) -> str:
 
 def _counted_ratio(config: Config, settings: RuleSettings, kept: LabelLevels, group: WatchGroup) -> str:
     """Return the ratio of the window that pages first, from counters: sums of recorded rates lag by some minutes."""
-    if not config.judges_quantiles:
-        every = by("sum", kept.resource, _rate(settings, VERDICTS, group.matcher, window="1h"))
-        late = by("sum", kept.resource, _rate(settings, VERDICTS, BEYOND, group.matcher, window="1h"))
-        return f"{late} / ({every} > 0)"
-    threshold = group.objective.threshold
-    if settings.histograms is Histograms.NATIVE:
-        histogram = NATIVE.summed(kept.resource, _rate(settings, NATIVE.metric, group.matcher, window="1h"))
-        return NATIVE.late_ratio(histogram, threshold)
-    events = by("sum", kept.resource, _rate(settings, COUNT, group.matcher, window="1h"))
-    below = _rate(settings, CLASSIC.metric, le(threshold), group.matcher, window="1h")
-    return f"1 - {by('sum', kept.resource, below)} / ({events} > 0)"
+    return events_indicator(config, settings, group).bad_ratio(kept.resource, partial(_rate_over, "1h", settings))
 
 
 def _summed_ratio(span: str, matcher: str = "") -> str:
@@ -221,8 +208,11 @@ def _coverage(settings: RuleSettings, group: WatchGroup) -> str:
     return f"{judged} * {number(window)} / clamp_min({elapsed}, {evaluations})"
 
 
-def _rate(settings: RuleSettings, metric: str, *matchers: str, window: str = "5m") -> str:
-    series = select(metric, settings.job_selector, *matchers)
+def _rate(settings: RuleSettings, metric: str, *matchers: str) -> str:
+    return _rate_over("5m", settings, select(metric, settings.job_selector, *matchers))
+
+
+def _rate_over(window: str, settings: RuleSettings, series: str) -> str:
     return f"rate({series}[{settings.span(SHORT_WINDOWS[window])}])"
 
 

@@ -63,6 +63,10 @@ class RuleSettings:
         """The cluster label as a tuple; empty without one."""
         return () if self.cluster_label is None else (self.cluster_label,)
 
+    def runbook(self, alert: str) -> str:
+        """Return the address of the runbook of an alert."""
+        return f"{self.runbooks.rstrip('/')}/{alert}.md"
+
     def span(self, seconds: float) -> str:
         """Return the range of a query, as a PromQL duration."""
         return format_duration(max(round(seconds / self.shrink), SHORTEST_RANGE_SECONDS))

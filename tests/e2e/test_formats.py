@@ -1,0 +1,130 @@
+"""What watchslo writes for other SLO tools, read by these tools; the rules that they make of it run in promtool.
+
+`make formats` builds the tools; without one its tests are skipped.
+"""
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.e2e.test_rules import bad, late
+from tests.support import assets
+from tests.support.exposed import HEALTH, Fault, World, promtool_test
+from tests.support.process import patient
+from tests.support.prometheus import program
+from tests.unit.rules.test_rules import PROVEN
+from tests.unit.rules.test_slo_formats import ONE_PERIOD, written
+
+pytestmark = pytest.mark.patient
+
+CONFIGURATIONS = {"defaults": "{}", "several": ONE_PERIOD, "proven": PROVEN}
+FORMS = tuple((name, histograms) for name in CONFIGURATIONS for histograms in ("classic", "native"))
+Rules = dict[str, Any]
+"""A rule file, as a document."""
+
+
+def run(tool: assets.Program, *arguments: str | Path, text: str = "") -> str:
+    """Return the output of a tool, which must succeed."""
+    try:
+        path = assets.find(os.environ, tool)
+    except assets.AssetsError as error:
+        pytest.skip(str(error))
+    command = [path, *arguments]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=patient(120.0), check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def from_sloth(folder: Path, text: str) -> Rules:
+    """Return the rules that Sloth makes, of a file that it finds valid."""
+    path, output = folder / "sloth.yaml", folder / "rules-of-sloth.yaml"
+    path.write_text(text)
+    run(assets.SLOTH, "--no-log", "validate", "--input", path)
+    run(assets.SLOTH, "--no-log", "generate", "--input", path, "--out", output)
+    (rule,) = yaml.safe_load_all(output.read_text())
+    found: Rules = rule["spec"]
+    return found
+
+
+def from_pyrra(_: Path, text: str) -> Rules:
+    """Return the rules that Pyrra makes of all objectives, each of which it finds valid."""
+    made = [yaml.safe_load(run(assets.PYRRA_RULES, text=document)) for document in text.split("---\n")]
+    return {"groups": [group for rules in made for group in rules["groups"]]}
+
+
+MAKERS: dict[str, Callable[[Path, str], Rules]] = {"sloth": from_sloth, "pyrra": from_pyrra}
+BUDGETS = {"sloth": "slo:sli_error:ratio_rate5m", "pyrra": "watchslo_apiserver_timespan_seconds:burnrate5m"}
+
+
+def configured(folder: Path, name: str) -> Path:
+    path = folder / "watchslo.yaml"
+    path.write_text(CONFIGURATIONS[name])
+    return path
+
+
+def check(folder: Path, rules: Rules) -> None:
+    """Let promtool check rules."""
+    path = folder / "checked.yaml"
+    path.write_text(yaml.safe_dump(rules))
+    command: list[str | Path] = [program("promtool"), "check", "rules", path]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=patient(60.0), check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("tool", MAKERS)
+class TestToolsThatMakeRules:
+    @pytest.mark.parametrize(("name", "histograms"), FORMS)
+    def test_tool_accepts_the_objectives_and_promtool_its_rules(
+        self, tool: str, name: str, histograms: str, tmp_path: Path
+    ) -> None:
+        rules = MAKERS[tool](tmp_path, written(tool, configured(tmp_path, name), histograms=histograms))
+        check(tmp_path, rules)
+        assert any("alert" in rule for group in rules["groups"] for rule in group["rules"])
+
+    @pytest.mark.parametrize(
+        ("fault", "alert"),
+        [(late(0.5), "WatchEventsBudgetBurn"), (bad(), "WatchMinutesBudgetBurn"), (HEALTH, None)],
+        ids=["late events", "bad minutes", "healthy"],
+    )
+    def test_alerts_page_for_the_watch_that_is_late(
+        self, tool: str, fault: Fault, alert: str | None, tmp_path: Path
+    ) -> None:
+        rules = MAKERS[tool](tmp_path, written(tool))
+        firing = 'count by (alertname, watch) (ALERTS{alertstate="firing",severity="critical"} > 0)'
+        expected = [] if alert is None else [{"labels": f'{{alertname="{alert}",watch="pods"}}', "value": 1}]
+        query = {"expr": f"({firing}) * 0 + 1", "eval_time": "40m", "exp_samples": expected}
+        test = {"input_series": World(40, faults={"a:9477": fault}).series(), "promql_expr_test": [query]}
+        assert promtool_test(tmp_path, rules, test) == ""
+
+    def test_budget_of_each_watch_is_computed(self, tool: str, tmp_path: Path) -> None:
+        rules = MAKERS[tool](tmp_path, written(tool))
+        ratio = f'sum by (watch) ({BUDGETS[tool]}{{slo="watch-latency-events"}})'
+        if tool == "sloth":
+            ratio = ratio.replace("{slo=", "{sloth_slo=")
+        expected = [{"labels": '{watch="pods"}', "value": 0.5}, {"labels": '{watch="deployments.apps"}', "value": 0}]
+        query = {"expr": ratio, "eval_time": "40m", "exp_samples": expected}
+        test = {"input_series": World(40, faults={"a:9477": late(0.5)}).series(), "promql_expr_test": [query]}
+        assert promtool_test(tmp_path, rules, test) == ""
+
+
+class TestOpenSlo:
+    @pytest.mark.parametrize(("name", "histograms"), FORMS)
+    def test_oslo_accepts_the_documents(self, name: str, histograms: str, tmp_path: Path) -> None:
+        path = tmp_path / "openslo.yaml"
+        path.write_text(written("openslo", configured(tmp_path, name), histograms=histograms))
+        assert run(assets.OSLO, "validate", "-f", path).strip() == "Valid!"
+
+    def test_queries_return_one_counter(self, tmp_path: Path) -> None:
+        """The share of them over half an hour is that of the late events."""
+        _, events, _ = yaml.safe_load_all(written("openslo"))
+        metric = events["spec"]["indicator"]["spec"]["ratioMetric"]
+        good, total = (metric[name]["metricSource"]["spec"]["query"] for name in ("good", "total"))
+        ratio = f"increase(({good})[30m:1m]) / increase(({total})[30m:1m])"
+        query = {"expr": ratio, "eval_time": "40m", "exp_samples": [{"labels": "{}", "value": 0.75}]}
+        test = {"input_series": World(40, faults={"a:9477": late(0.5)}).series(), "promql_expr_test": [query]}
+        assert promtool_test(tmp_path, {"groups": []}, test) == ""

@@ -1,0 +1,198 @@
+"""The objectives of a configuration for other tools; tests/e2e/test_formats.py gives them to these tools."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+import pytest
+
+from tests.unit.rules.test_rules import PROVEN, SEVERAL, config, expressions
+from watchslo import cli
+from watchslo.app.rules import Format, RulesOptions, as_yaml, documents
+from watchslo.errors import ConfigError
+from watchslo.rules.service_levels import service_levels
+from watchslo.rules.settings import RuleSettings
+from watchslo.rules.slo_formats import openslo, pyrra, sloth
+from watchslo.rules.timespans import Histograms
+
+Golden = Callable[[str, str], None]
+CLASSIC, NATIVE = RuleSettings(), RuleSettings(histograms=Histograms.NATIVE)
+LABELS = ["apiserver", "group", "resource", "watch"]
+ONE_PERIOD = SEVERAL.replace("period: 7d", "period: 30d")
+
+
+def written(form: str, path: Path | None = None, **options: Any) -> str:
+    return "---\n".join(as_yaml(document) for document in documents(path, RulesOptions(form, **options)))  # type: ignore[arg-type]
+
+
+def indicators(text: str, settings: RuleSettings = CLASSIC) -> dict[str, dict[str, Any]]:
+    """Return the indicators of Pyrra by the name of their objective."""
+    found = pyrra(service_levels(config(text), settings), settings, {})
+    return {document["metadata"]["name"]: document["spec"]["indicator"] for document in found}
+
+
+def sloth_queries(text: str, settings: RuleSettings = CLASSIC) -> dict[str, str]:
+    (document,) = sloth(service_levels(config(text), settings), settings, {})
+    return {slo["name"]: slo["sli"]["raw"]["errorRatioQuery"] for slo in document["spec"]["slos"]}
+
+
+def openslo_queries(text: str, settings: RuleSettings = CLASSIC) -> dict[str, dict[str, str]]:
+    """Return the queries by the name of the SLO, and by good, bad and total."""
+    _, *slos = openslo(service_levels(config(text), settings), settings)
+    return {
+        slo["metadata"]["name"]: {
+            name: source["metricSource"]["spec"]["query"]
+            for name, source in slo["spec"]["indicator"]["spec"]["ratioMetric"].items()
+            if name != "counter"
+        }
+        for slo in slos
+    }
+
+
+@pytest.fixture
+def several(tmp_path: Path) -> Path:
+    path = tmp_path / "watchslo.yaml"
+    path.write_text(ONE_PERIOD)
+    return path
+
+
+class TestGoldenFiles:
+    def test_pyrra_of_several_objectives(self, golden: Golden, several: Path) -> None:
+        golden("rules-pyrra.yaml", written("pyrra", several, rule_labels=("release=prometheus",)))
+
+    def test_sloth_of_several_objectives(self, golden: Golden, several: Path) -> None:
+        golden("rules-sloth.yaml", written("sloth", several, cluster_label="cluster"))
+
+    def test_openslo_of_several_objectives(self, golden: Golden, several: Path) -> None:
+        golden("rules-openslo.yaml", written("openslo", several))
+
+
+class TestNames:
+    def test_common_objective_has_the_plain_name(self) -> None:
+        found = [level.name for level in service_levels(config("{}"), CLASSIC)]
+        assert found == ["watch-latency-events", "watch-latency-minutes"]
+
+    def test_names_do_not_change_when_watches_are_reordered(self) -> None:
+        watches = ["{resource: pods, objective: {threshold: 2s}}", "{resource: nodes, objective: {threshold: 500ms}}"]
+        names = [
+            {level.name: level.indicator for level in service_levels(config(f"watch: [{a}, {b}]"), CLASSIC)}
+            for a, b in (watches, watches[::-1])
+        ]
+        assert names[0].keys() == names[1].keys()
+        assert "watch-latency-events-500ms-99-30d" in names[0]
+
+    def test_names_are_unique_and_short_enough_for_kubernetes(self) -> None:
+        longest = (
+            "{threshold: 1500ms, events: {target: 0.99999, period: 90d}, minutes: {quantile: 0.9999, target: 0.99999}}"
+        )
+        text = f"watch: [{{resource: pods, objective: {longest}}}, {{resource: nodes}}]"
+        names = [level.name for level in service_levels(config(text), CLASSIC)]
+        assert len(set(names)) == 4
+        assert max(map(len, names)) <= 63
+
+
+class TestIndicators:
+    def test_sloth_reads_what_the_recording_rule_of_an_hour_reads(self) -> None:
+        for settings in (CLASSIC, NATIVE, RuleSettings(cluster_label="cluster")):
+            query = sloth_queries("{}", settings)["watch-latency-events"]
+            (recorded,) = expressions(
+                "{}",
+                "apiserver_resource:watchslo_late_events:ratio_rate1h",
+                histograms=settings.histograms,
+                cluster_label=settings.cluster_label,
+            )
+            assert query.replace("{{.window}}", "1h") == recorded
+
+    def test_pyrra_names_the_bucket_of_the_threshold(self) -> None:
+        assert indicators("{}")["watch-latency-events"] == {
+            "latency": {
+                "success": {"metric": 'watchslo_apiserver_timespan_seconds_bucket{job="watchslo",le="1.0"}'},
+                "total": {"metric": 'watchslo_apiserver_timespan_seconds_count{job="watchslo"}'},
+                "grouping": LABELS,
+            }
+        }
+
+    def test_pyrra_of_native_histograms_has_the_threshold_as_a_duration(self) -> None:
+        assert indicators("objective: {threshold: 250ms}", NATIVE)["watch-latency-events"] == {
+            "latencyNative": {
+                "latency": "250ms",
+                "total": {"metric": 'watchslo_apiserver_timespan_seconds{job="watchslo"}'},
+                "grouping": LABELS,
+            }
+        }
+
+    def test_pyrra_divides_bad_windows_by_judged_windows(self) -> None:
+        assert indicators("{}")["watch-latency-minutes"] == {
+            "ratio": {
+                "errors": {"metric": 'watchslo_slo_windows_total{job="watchslo",verdict="bad"}'},
+                "total": {"metric": 'watchslo_slo_windows_total{job="watchslo",verdict=~"good|bad"}'},
+                "grouping": LABELS,
+            }
+        }
+
+    def test_proven_objectives_count_proven_events_and_no_minutes(self) -> None:
+        found = openslo_queries(PROVEN)
+        assert found == {
+            "watch-latency-events": {
+                "bad": 'sum by () (watchslo_slo_events_total{job="watchslo",verdict="beyond",watch=~"my-node"})',
+                "total": 'sum by () (watchslo_slo_events_total{job="watchslo",watch=~"my-node"})',
+            }
+        }
+
+    def test_openslo_keeps_only_the_label_of_the_cluster(self) -> None:
+        queries = openslo_queries("{}", RuleSettings(cluster_label="region"))["watch-latency-events"]
+        assert queries.keys() == {"good", "total"}
+        assert all(query.startswith("sum by (region) (") for query in queries.values())
+
+    def test_openslo_of_native_histograms_counts_late_events(self) -> None:
+        queries = openslo_queries("{}", NATIVE)["watch-latency-events"]
+        assert queries["total"] == 'histogram_count(sum by () (watchslo_apiserver_timespan_seconds{job="watchslo"}))'
+        assert queries["bad"].startswith("histogram_fraction(1, +Inf, sum by () (")
+
+    def test_runbooks_and_labels_are_handed_on(self) -> None:
+        settings = RuleSettings(runbooks="https://example.org/runbooks/")
+        first, second = pyrra(service_levels(config("{}"), settings), settings, {"team": "a"})
+        assert first["metadata"]["labels"] == {"team": "a"}
+        runbooks = [document["metadata"]["annotations"]["pyrra.dev/runbook_url"] for document in (first, second)]
+        assert runbooks == [
+            "https://example.org/runbooks/WatchLatencyBudgetBurn.md",
+            "https://example.org/runbooks/WatchLatencyBadMinutes.md",
+        ]
+
+
+class TestErrors:
+    def test_sloth_refuses_several_periods(self, tmp_path: Path) -> None:
+        path = tmp_path / "watchslo.yaml"
+        path.write_text(SEVERAL)
+        with pytest.raises(ConfigError, match=r"^--format sloth: .* 7d and 30d; give all watches one `period`"):
+            documents(path, RulesOptions("sloth"))
+
+    def test_openslo_refuses_a_period_of_seconds(self, tmp_path: Path) -> None:
+        path = tmp_path / "watchslo.yaml"
+        path.write_text("objective: {events: {period: 3601s}}")
+        with pytest.raises(ConfigError, match=r"^--format openslo: .* minutes instead of 3601s$"):
+            documents(path, RulesOptions("openslo"))
+
+    @pytest.mark.parametrize(
+        ("options", "expected"),
+        [
+            ({"shrink": 60}, "--shrink: pyrra has objectives only, and no windows; remove the option"),
+            ({"fleet": "global"}, "--fleet: pyrra has objectives only, and no windows; remove the option"),
+        ],
+    )
+    def test_objectives_have_no_option_of_windows(self, options: dict[str, Any], expected: str) -> None:
+        with pytest.raises(ConfigError) as caught:
+            documents(None, RulesOptions("pyrra", **options))
+        assert str(caught.value) == expected
+
+    def test_openslo_has_no_labels(self) -> None:
+        with pytest.raises(ConfigError, match=r"^--rule-labels: openslo has no labels"):
+            documents(None, RulesOptions("openslo", rule_labels=("a=b",)))
+
+
+def test_command_line_has_every_format() -> None:
+    """The command line does not import the rules, so it lists the formats itself."""
+    (option,) = (option for option in cli.rules.params if option.name == "format")
+    assert isinstance(option.type, click.Choice)
+    assert tuple(option.type.choices) == get_args(Format)
