@@ -544,12 +544,14 @@ def doctor(
 @config_option
 @click.option(
     "--format",
-    type=click.Choice(["prometheusrule", "plain", "thanos", "mimir", "inhibitions", "pyrra", "sloth", "openslo"]),
+    type=click.Choice(
+        ["prometheusrule", "plain", "thanos", "mimir", "inhibitions", "pyrra", "sloth", "openslo", "grafana"]
+    ),
     default="prometheusrule",
     show_default=True,
     help="For the Prometheus operator, for rule_files of Prometheus, for the ruler of Thanos, for `mimirtool rules "
     "load`, or for the configuration of Alertmanager; or the objectives alone, for Pyrra, Sloth, or a tool that reads "
-    "OpenSLO.",
+    "OpenSLO; or the alerts alone, for Grafana to evaluate.",
 )
 @click.option(
     "--fleet",
@@ -569,6 +571,9 @@ def doctor(
     metavar="K=V",
     multiple=True,
     help="Label of the PrometheusRule, or of the objects of Pyrra or Sloth; can be repeated.",
+)
+@click.option(
+    "--datasource-uid", metavar="UID", help="With --format grafana: the data source to query; default: prometheus."
 )
 @click.option("--runbooks", metavar="URL", help=f"Base URL of the runbooks; default: {DOCUMENTATION}/runbooks.")
 @click.option(

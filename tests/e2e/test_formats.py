@@ -4,6 +4,7 @@
 """
 
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,8 @@ from tests.support.process import patient
 from tests.support.prometheus import program
 from tests.unit.rules.test_rules import PROVEN
 from tests.unit.rules.test_slo_formats import ONE_PERIOD, written
+
+ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.patient
 
@@ -40,12 +43,12 @@ def run(tool: assets.Program, *arguments: str | Path, text: str = "") -> str:
     return done.stdout
 
 
-def from_sloth(folder: Path, text: str) -> Rules:
+def from_sloth(folder: Path, text: str, *options: str) -> Rules:
     """Return the rules that Sloth makes, of a file that it finds valid."""
     path, output = folder / "sloth.yaml", folder / "rules-of-sloth.yaml"
     path.write_text(text)
     run(assets.SLOTH, "--no-log", "validate", "--input", path)
-    run(assets.SLOTH, "--no-log", "generate", "--input", path, "--out", output)
+    run(assets.SLOTH, "--no-log", "generate", "--input", path, "--out", output, *options)
     (rule,) = yaml.safe_load_all(output.read_text())
     found: Rules = rule["spec"]
     return found
@@ -110,6 +113,16 @@ class TestToolsThatMakeRules:
         query = {"expr": ratio, "eval_time": "40m", "exp_samples": expected}
         test = {"input_series": World(40, faults={"a:9477": late(0.5)}).series(), "promql_expr_test": [query]}
         assert promtool_test(tmp_path, rules, test) == ""
+
+
+def test_sloth_with_the_documented_plugin_counts_the_events_of_a_period(tmp_path: Path) -> None:
+    (plugin,) = re.findall(r"`--slo-plugins '(.*?)'`", (ROOT / "docs/howto/formats.md").read_text())
+    default, counting = (
+        from_sloth(tmp_path, written("sloth")),
+        from_sloth(tmp_path, written("sloth"), "--slo-plugins", plugin),
+    )
+    assert "sum_over_time" in str(default)
+    assert "sum_over_time" not in str(counting)
 
 
 class TestOpenSlo:

@@ -12,6 +12,7 @@ from watchslo.config.loading import load
 from watchslo.config.model import Config
 from watchslo.errors import ConfigError
 from watchslo.rules.fleet import fleet_groups
+from watchslo.rules.grafana_alerts import grafana_alerts
 from watchslo.rules.pack import (
     alertmanager,
     alertmanager_of_fleet,
@@ -28,7 +29,7 @@ from watchslo.rules.slo_formats import openslo, pyrra, sloth
 from watchslo.rules.timespans import Histograms
 
 HEADER = "# Written by `watchslo rules`. Do not edit: change the configuration and run the command again.\n"
-Format = Literal["prometheusrule", "plain", "thanos", "mimir", "inhibitions", "pyrra", "sloth", "openslo"]
+Format = Literal["prometheusrule", "plain", "thanos", "mimir", "inhibitions", "pyrra", "sloth", "openslo", "grafana"]
 OF_OBJECTIVES = frozenset({"pyrra", "sloth", "openslo"})
 """The formats of the objectives alone, from which other tools make rules with windows of their own."""
 
@@ -36,6 +37,7 @@ OF_OBJECTS = frozenset({"prometheusrule", "pyrra", "sloth"})
 """The formats of Kubernetes objects, which have labels."""
 
 FleetLevel = Literal["cluster", "global"]
+DATASOURCE_UID = "prometheus"  # as in dashboards/provisioning
 CLUSTER_LABEL = "cluster"  # at the global level of a fleet, where clusters must be distinguished
 
 
@@ -52,6 +54,7 @@ class RulesOptions:
     fleet: FleetLevel | None = None
     replica_label: str | None = None
     histograms: Literal["classic", "native"] = "classic"
+    datasource_uid: str | None = None
 
 
 def rules(file: Path | None, options: RulesOptions) -> None:
@@ -99,6 +102,10 @@ def _rules(config: Config, settings: RuleSettings, options: RulesOptions, labels
     name, make = _PACKS[options.fleet]
     groups, of_all_clusters = make(config, settings), options.fleet == "global"
     match options.format:
+        case "grafana" if options.fleet == "cluster":
+            raise ConfigError("--format grafana: the rollup of a cluster has no alerts; write --fleet global")
+        case "grafana":
+            return grafana_alerts(name, groups, settings, options.datasource_uid or DATASOURCE_UID)
         case "plain":
             return rule_file(groups)
         case "thanos" if of_all_clusters:
@@ -122,6 +129,8 @@ _PACKS = {
 def _settings(options: RulesOptions) -> RuleSettings:
     if options.replica_label is not None and options.fleet != "global":
         raise ConfigError("--replica-label: only the global level has replicas; write --fleet global, or remove it")
+    if options.datasource_uid is not None and options.format != "grafana":
+        raise ConfigError("--datasource-uid: only alerts of Grafana have a data source; write --format grafana")
     optional = {
         "job_selector": options.job_selector,
         "runbooks": options.runbooks,
