@@ -3,6 +3,7 @@
 `make formats` builds the tools; without one its tests are skipped.
 """
 
+import json
 import os
 import re
 import subprocess
@@ -20,6 +21,11 @@ from tests.support.process import patient
 from tests.support.prometheus import program
 from tests.unit.rules.test_rules import PROVEN
 from tests.unit.rules.test_slo_formats import ONE_PERIOD, written
+from tools.dashboards.files import files
+from watchslo.app.rules import RulesOptions, as_yaml, document
+from watchslo.config.model import Config
+from watchslo.rules.pack import plain
+from watchslo.rules.settings import RuleSettings
 
 ROOT = Path(__file__).parents[2]
 
@@ -27,6 +33,7 @@ pytestmark = pytest.mark.patient
 
 CONFIGURATIONS = {"defaults": "{}", "several": ONE_PERIOD, "proven": PROVEN}
 FORMS = tuple((name, histograms) for name in CONFIGURATIONS for histograms in ("classic", "native"))
+IMPORTED = f"(import '{ROOT}/deploy/mixin/mixin.libsonnet')"
 Rules = dict[str, Any]
 """A rule file, as a document."""
 
@@ -141,3 +148,41 @@ class TestOpenSlo:
         query = {"expr": ratio, "eval_time": "40m", "exp_samples": [{"labels": "{}", "value": 0.75}]}
         test = {"input_series": World(40, faults={"a:9477": late(0.5)}).series(), "promql_expr_test": [query]}
         assert promtool_test(tmp_path, {"groups": []}, test) == ""
+
+
+class TestMixin:
+    """`deploy/mixin` in jsonnet."""
+
+    def test_rules_and_alerts_are_those_of_watchslo(self) -> None:
+        expected = document(None, RulesOptions("plain"))["groups"]
+        assert [*mixin("prometheusRules")["groups"], *mixin("prometheusAlerts")["groups"]] == expected
+
+    def test_rules_of_an_own_configuration_take_their_place(self, tmp_path: Path) -> None:
+        options = RulesOptions("plain", cluster_label="cluster")
+        expected = document(configured(tmp_path, "several"), options)
+        own = tmp_path / "own.yaml"
+        own.write_text(as_yaml(expected))
+        config = f"{{_config+:: {{watchsloGroups: std.parseYaml(importstr '{own}').groups}}}}"
+        made = [*mixin("prometheusRules", config)["groups"], *mixin("prometheusAlerts", config)["groups"]]
+        assert made == expected["groups"]
+
+    def test_selector_and_runbooks_are_replaced(self) -> None:
+        settings = RuleSettings(job_selector='job=~"a|b"', runbooks="https://example.org")
+        config = """{_config+:: {watchsloSelector: 'job=~"a|b"', watchsloRunbooks: 'https://example.org'}}"""
+        made = [*mixin("prometheusRules", config)["groups"], *mixin("prometheusAlerts", config)["groups"]]
+        assert made == plain(Config(), settings)["groups"]
+
+    def test_dashboards_are_those_of_grafana(self) -> None:
+        assert mixin("grafanaDashboards") == {name: json.loads(text) for name, text in files().items()}
+
+    def test_mixin_can_be_added_to_another_one(self) -> None:
+        other = "{prometheusAlerts+:: {groups+: [{name: 'other', rules: []}]}}"
+        groups = [group["name"] for group in mixin("prometheusAlerts", f"{other} + {IMPORTED}")["groups"]]
+        assert groups[0] == "other"
+        assert "watchslo-latency" in groups
+
+
+def mixin(field: str, config: str = "{}") -> Any:
+    """Return what a field of the mixin evaluates to, with a configuration or another mixin added."""
+    expression = config if IMPORTED in config else f"{IMPORTED} + {config}"
+    return json.loads(run(assets.JSONNET, "-e", f"({expression}).{field}"))

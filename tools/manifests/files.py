@@ -8,7 +8,7 @@ from tools.dashboards.files import files as dashboards
 from watchslo.app import rbac, rules
 from watchslo.config.loading import load
 from watchslo.config.model import Config
-from watchslo.rules.pack import prometheus_rule
+from watchslo.rules.pack import plain, prometheus_rule
 from watchslo.rules.settings import RuleSettings
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -16,6 +16,9 @@ PROFILES = ("control-plane", "managed", "node", "sharded")
 NAMESPACE = "watchslo"
 OF_FLEET = "watchslo-fleet.json"
 """The dashboard that is not deployed with a profile: it is for the Grafana that reads all clusters."""
+
+MIXIN = Path("mixin")
+"""For jsonnet; jsonnet-bundler installs this folder alone, so it has copies of its own."""
 
 POD_ENVIRONMENT = {"HOST_IP": "192.0.2.1", "NODE_NAME": "node", "POD_NAME": "watchslo-0"}
 """Environment variables of the pods; their values do not appear in the generated files."""
@@ -42,11 +45,11 @@ def _files() -> Iterator[tuple[Path, str]]:
         yield folder(profile) / "rights.yaml", _roles(profile_config)
         yield folder(profile) / "rules.yaml", _rules(profile_config, profile)
     for name, text in dashboards().items():
+        short = json.dumps(json.loads(text), separators=(",", ":"), ensure_ascii=False)
         if name != OF_FLEET:
-            yield (
-                Path("chart/dashboards") / name,
-                json.dumps(json.loads(text), separators=(",", ":"), ensure_ascii=False),
-            )
+            yield Path("chart/dashboards") / name, short
+        yield MIXIN / "dashboards" / name, short
+    yield MIXIN / "rules.json", json.dumps(plain(Config(), RuleSettings()), indent=1, ensure_ascii=False) + "\n"
 
 
 def _roles(profile_config: Config) -> str:

@@ -1,6 +1,7 @@
 """The generated files of `deploy/` are current and consistent; tests/e2e/test_manifests.py applies them."""
 
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import yaml
 
 from tools.manifests.files import DEPLOY, PROFILES, config, files, folder
 from watchslo.kube.connect import SERVICE_ACCOUNT
+from watchslo.rules.settings import RuleSettings
 
 ROOT = DEPLOY.parent
 LARGEST_CONFIGMAP_BYTES = 2**20
@@ -27,8 +29,21 @@ def test_generated_files_are_current(path: Path) -> None:
 
 
 def test_no_generated_file_is_stale() -> None:
-    existing = {*DEPLOY.glob("chart/dashboards/*.json"), *DEPLOY.glob("chart/profiles/*/ri*.yaml")}
+    existing = {*DEPLOY.glob("*/dashboards/*.json"), *DEPLOY.glob("chart/profiles/*/ri*.yaml")}
     assert {path.relative_to(DEPLOY) for path in existing} <= FILES.keys()
+
+
+def test_mixin_imports_every_dashboard_under_its_name() -> None:
+    imported = re.findall(r"'(\S+)': import 'dashboards/(\S+)'", (DEPLOY / "mixin/mixin.libsonnet").read_text())
+    names = sorted(path.name for path in (DEPLOY / "mixin/dashboards").iterdir())
+    assert imported == [(name, name) for name in names]
+
+
+def test_mixin_replaces_what_the_rules_begin_with() -> None:
+    """It replaces the selector and the address of runbooks in the texts of rules."""
+    text = (DEPLOY / "mixin/mixin.libsonnet").read_text()
+    assert f"selector = '{RuleSettings().job_selector}'" in text
+    assert f"runbooks = '{RuleSettings().runbooks}'" in text
 
 
 def test_each_profile_has_an_overlay_and_a_configuration() -> None:
@@ -66,10 +81,10 @@ def test_network_policy_permits_ticks_through_every_apiserver() -> None:
 def test_each_dashboard_has_its_own_config_map() -> None:
     generators = document("chart/dashboards/kustomization.yaml")["configMapGenerator"]
     taken = [path for generator in generators for path in generator["files"]]
-    assert sorted(taken) == sorted(path.name for path in FILES if path.suffix == ".json")
+    assert sorted(taken) == sorted(path.name for path in FILES if path.parent == Path("chart/dashboards"))
     assert len(generators) == len(taken)
     for path, text in FILES.items():
-        if path.suffix == ".json":
+        if path.parent.name == "dashboards":
             assert json.loads(text) == json.loads((ROOT / "dashboards" / path.name).read_text())
             assert len(text.encode()) < LARGEST_CONFIGMAP_BYTES
 

@@ -1,0 +1,43 @@
+// The rules, alerts and dashboards of watchslo as a mixin for jsonnet: see docs/howto/formats.md.
+//
+// `rules.json` and the dashboards are generated (`make manifests`); nothing is written twice.
+local written = import 'rules.json';
+local selector = 'job="watchslo"';
+local runbooks = 'https://github.com/watchslo/watchslo/blob/main/docs/runbooks';
+
+{
+  _config+:: {
+    // Matchers of watchslo's targets.
+    watchsloSelector: selector,
+    // The base address of the runbooks.
+    watchsloRunbooks: runbooks,
+    // The groups of `watchslo rules --format plain`: replace them for objectives of your own.
+    watchsloGroups: written.groups,
+  },
+
+  local config = self._config,
+  local adapted(text) = std.strReplace(
+    std.strReplace(text, selector, config.watchsloSelector), runbooks, config.watchsloRunbooks
+  ),
+  local adaptedRule(rule) = rule {
+    expr: adapted(super.expr),
+    [if 'annotations' in rule then 'annotations']: std.mapWithKey(function(_, text) adapted(text), rule.annotations),
+  },
+  local groups(key) = [
+    group { rules: [adaptedRule(rule) for rule in group.rules if key in rule] }
+    for group in config.watchsloGroups
+    if std.any([key in rule for rule in group.rules])
+  ],
+
+  prometheusRules+:: { groups+: groups('record') },
+  prometheusAlerts+:: { groups+: groups('alert') },
+
+  grafanaDashboards+:: {
+    'watchslo-apiserver.json': import 'dashboards/watchslo-apiserver.json',
+    'watchslo-fleet.json': import 'dashboards/watchslo-fleet.json',
+    'watchslo-node.json': import 'dashboards/watchslo-node.json',
+    'watchslo-protocol.json': import 'dashboards/watchslo-protocol.json',
+    'watchslo-slo.json': import 'dashboards/watchslo-slo.json',
+    'watchslo-trust.json': import 'dashboards/watchslo-trust.json',
+  },
+}
