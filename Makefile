@@ -130,7 +130,7 @@ docs: setup ## Write docs/reference and docs/concepts/revision-clock.svg from th
 golden: setup ## Rewrite the golden files; read the diff before you commit it
 	$(BIN)/pytest tests/unit --golden
 
-dashboards: setup ## Write dashboards/*.json from the code in tools/dashboards
+dashboards: setup ## Write dashboards/*.json and dashboards/perses from the code in tools/dashboards
 	$(BIN)/python -m tools.dashboards dashboards
 
 manifests: setup ## Write the RBAC rules, alert rules and dashboards in deploy from configurations and code

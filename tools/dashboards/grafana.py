@@ -2,7 +2,7 @@
 
 import itertools
 import string
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from grafana_foundation_sdk.builders import common as common_builders
 from grafana_foundation_sdk.builders import dashboard as builders
@@ -13,14 +13,13 @@ from grafana_foundation_sdk.models import heatmap as heatmap_models
 from grafana_foundation_sdk.models import text as text_models
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
-from tools.dashboards.panels import Board, Look, Panel, Section, Step, Target, Variable
+from tools.dashboards.panels import Board, Look, Panel, Step, Target, Variable
+from tools.dashboards.placing import COLUMNS, NOTE_HEIGHT, placed
 
-COLUMNS = 24
 TAG = "watchslo"
 SOURCE = common.DataSourceRef(type_val="prometheus", uid="${datasource}")
 GRAPH_FILL = 10  # percent
 STACK_FILL = 50
-NOTE_HEIGHT = 3
 
 Graph = timeseries.Panel | stat.Panel | heatmap.Panel | table.Panel
 
@@ -55,9 +54,10 @@ def _dashboard(board: Board) -> dashboard.Dashboard:
     for section in board.sections:
         made = made.with_row(builders.Row(section.title).id(next(ids)).grid_pos(_position(0, row, COLUMNS, 1)))
         row += 1
-        for panel, position in _placed(section, row):
+        for panel, place in placed(section, row):
+            position = _position(place.left, place.top, place.width, place.height)
             made = made.with_panel(_panel(panel).id(next(ids)).grid_pos(position))
-            row = max(row, position.y + position.h)
+            row = max(row, place.top + place.height)
     return made.build()
 
 
@@ -85,16 +85,6 @@ def _variable(variable: Variable) -> builders.QueryVariable:
         .all_value(".*")
         .current(one or every)
     )
-
-
-def _placed(section: Section, top: int) -> Iterator[tuple[Panel, dashboard.GridPos]]:
-    """Place panels from left to right, and start a new line where the next panel does not fit."""
-    left, height = 0, 0
-    for panel in section.panels:
-        if left + panel.width > COLUMNS:
-            left, top, height = 0, top + height, 0
-        yield panel, _position(left, top, panel.width, panel.height)
-        left, height = left + panel.width, max(height, panel.height)
 
 
 def _position(left: int, top: int, width: int, height: int) -> dashboard.GridPos:
