@@ -21,7 +21,7 @@ TRACED = $(filter-out $(UNTRACED),$(wildcard $(addsuffix /test_*.py,$(COVERED)))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check assets e2e timed patient contract versions thanos formats faults soak fidelity confusion night bench docs footprint image sbom golden dashboards manifests pictures screens mutate lock clean
+.PHONY: help setup demo test check assets e2e timed patient contract versions thanos formats faults soak fidelity confusion night bench docs footprint image sbom release golden dashboards manifests pictures screens mutate lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -119,10 +119,12 @@ image: setup ## Build the image by debootstrap and buildah, as root on Debian; e
 	@$(BIN)/python -m tools.image $$(git rev-parse HEAD)
 
 sbom: setup ## Write dist/watchslo.cdx.json: a CycloneDX list of the installed packages with hashes
-	@mkdir -p dist
-	@$(BIN)/python -W ignore -m cyclonedx_py requirements --pyproject pyproject.toml --output-reproducible \
-	  --output-file dist/watchslo.cdx.json requirements.lock
-	@echo dist/watchslo.cdx.json
+	@$(BIN)/python -m tools.release sbom
+
+release: setup ## Build a release of the last commit into dist, and test it; TAG=v0.1.0 refuses what may not get that tag
+	@helm="$$($(BIN)/python -m tests.support.assets --release)" && \
+	  $(BIN)/python -m tools.release build --helm "$$helm" $(if $(TAG),--tag $(TAG))
+	$(BIN)/pytest --timeout=600 $(SLOWEST) tests/release
 
 docs: setup ## Write docs/reference and docs/concepts/revision-clock.svg from the code
 	$(BIN)/python -m tools.reference

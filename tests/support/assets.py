@@ -2,7 +2,7 @@
 
 `python -m tests.support.assets` builds the missing programs and prints the paths of all; with `--every-version` also
 the kube-apiservers that only `make versions` needs, with `--thanos` only Thanos, for `make thanos`, and with
-`--formats` only the tools of `make formats`.
+`--formats` only the tools of `make formats`, or with `--release` only what `make release` needs.
 """
 
 import fcntl
@@ -102,6 +102,8 @@ PROMETHEUS = Program(
     tags="remove_all_sd",  # a third of the packages are libraries of clouds
 )
 """Newer than Debian's."""
+OF_RELEASE = (HELM,)
+"""What `make release` needs."""
 PROGRAMS = (KUBE_APISERVER, ETCD, OLD_KUBE_APISERVER, HELM, KINE, PROMETHEUS)
 
 
@@ -184,7 +186,8 @@ def main() -> int:
     """Build what is missing and print the paths, or print why the build failed."""
     options = {*sys.argv[1:]}
     programs = (*PROGRAMS, *(FURTHER_KUBE_APISERVERS if "--every-version" in options else ()))
-    programs = (THANOS,) if "--thanos" in options else FORMATS if "--formats" in options else programs
+    chosen = {"--thanos": (THANOS,), "--formats": FORMATS, "--release": OF_RELEASE}
+    programs = next((chosen[option] for option in options if option in chosen), programs)
     try:
         build_missing(os.environ, programs)
         for program in programs:

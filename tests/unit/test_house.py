@@ -174,8 +174,9 @@ class TestMakefile:
         documented = set(re.findall(r"(?:`|^\s*)make ([a-z0-9]+)", (ROOT / name).read_text(), re.MULTILINE))
         assert documented <= self.targets
 
-    def test_ci_runs_check_test_and_e2e(self) -> None:
-        assert re.findall(r"^\s*make (\w+)", (ROOT / ".ci/run").read_text(), re.MULTILINE) == ["check", "test", "e2e"]
+    def test_ci_runs_check_test_release_and_e2e(self) -> None:
+        run = re.findall(r"^\s*make (\w+)", (ROOT / ".ci/run").read_text(), re.MULTILINE)
+        assert run == ["check", "test", "release", "e2e"]
 
     def test_setup_without_python_names_the_versions(self) -> None:
         done = make("-W", "pyproject.toml", "setup", "PYTHON=no-such-python")

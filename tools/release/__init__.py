@@ -1,0 +1,1 @@
+"""Builds what a release consists of, with the same bytes each time."""
