@@ -72,8 +72,8 @@ def helm(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def charted(*values: str) -> Objects:
-    """Return the objects of the chart with these values, in the namespace `watchslo`."""
-    options = [argument for value in values for argument in ("--set", value)]
+    """Return the objects of the chart with these values, in the namespace `watchslo`, and with the overlays' image."""
+    options = [argument for value in ("image.repository=watchslo", *values) for argument in ("--set", value)]
     done = helm("template", "--namespace", "watchslo", *options)
     assert done.returncode == 0, done.stderr
     return [document for document in yaml.safe_load_all(done.stdout) if document]

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tools.dashboards.files import files as dashboards
+from tools.manifests.values import readme
+from watchslo import DOCUMENTATION
 from watchslo.app import rbac, rules
 from watchslo.config.loading import load
 from watchslo.config.model import Config
@@ -40,6 +42,10 @@ def files() -> dict[Path, str]:
 
 
 def _files() -> Iterator[tuple[Path, str]]:
+    yield (
+        Path("chart/README.md"),
+        readme((DEPLOY / "chart/values.yaml").read_text(), DOCUMENTATION.removesuffix("/docs")),
+    )
     for profile in PROFILES:
         profile_config = config(profile)
         yield folder(profile) / "rights.yaml", _roles(profile_config)

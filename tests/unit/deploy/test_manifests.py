@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from tools.manifests.files import DEPLOY, PROFILES, config, files, folder
+from tools.manifests.values import values
 from watchslo.kube.connect import SERVICE_ACCOUNT
 from watchslo.rules.settings import RuleSettings
 
@@ -154,6 +155,27 @@ def test_chart_has_the_version_of_the_project() -> None:
     chart = document("chart/Chart.yaml")
     assert chart["version"] == chart["appVersion"] == project["version"]
     assert document("chart/values.yaml")["image"]["tag"] == "", "the chart then takes its appVersion"
+    assert f"--version {project['version']} " in (DEPLOY / "README.md").read_text()
+
+
+def test_every_value_of_the_chart_is_explained_and_in_its_schema() -> None:
+    listed = [*values((DEPLOY / "chart/values.yaml").read_text())]
+    assert [value.path for value in listed if not value.meaning] == []
+    schema = json.loads((DEPLOY / "chart/values.schema.json").read_text())["properties"]
+    allowed = {(name,) for name in schema} | {
+        (name, key) for name in schema for key in schema[name].get("properties", {})
+    }
+    assert {value.path for value in listed} == allowed - {("global",)}, "Helm passes `global` to every chart"
+
+
+def test_values_are_read_with_the_comments_above_and_behind_them() -> None:
+    text = "# Of no value.\n\n# Above,\n# twice.\na:\n  b: 1 # behind\nc: [x] # y\nprofiles:\n  d: 2\n"
+    assert [(value.path, value.default, value.meaning) for value in values(text)] == [
+        (("a",), {"b": 1}, "Above, twice."),
+        (("a", "b"), 1, "behind"),
+        (("c",), ["x"], "y"),
+        (("profiles",), {"d": 2}, ""),
+    ]
 
 
 @each_profile
