@@ -4,6 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 CLIENTGO := .cache/clientgo
 FASTAPISERVER := .cache/fastapiserver
+SITE := .cache/site
 COMPILE := $(BIN)/uv pip compile --quiet --no-strip-extras --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links
 SLOWEST := --durations=10
 WORKERS_OF = --numprocesses $(or $(WORKERS),$(1)) --dist loadfile --no-loadscope-reorder
@@ -21,7 +22,7 @@ TRACED = $(filter-out $(UNTRACED),$(wildcard $(addsuffix /test_*.py,$(COVERED)))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check assets e2e timed patient contract versions thanos formats faults soak fidelity confusion night bench docs footprint image sbom release golden dashboards manifests pictures screens mutate lock clean
+.PHONY: help setup demo test check assets e2e timed patient contract versions thanos formats faults soak fidelity confusion night bench docs footprint image sbom release site golden dashboards manifests pictures screens mutate lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +56,7 @@ check: setup ## Check style, types, layers, words, locks, known vulnerabilities,
 	@$(BIN)/python -m tools.wording
 	$(BIN)/pytest tests/unit/test_house.py
 	@$(BIN)/python -m tools.audit requirements-dev.lock
+	@$(BIN)/python -m tools.audit tools/site/requirements.lock
 
 assets: setup ## Build the real kube-apiservers, etcd, helm and Prometheus with Go, unless the environment names them
 	@$(BIN)/python -m tests.support.assets
@@ -121,10 +123,18 @@ image: setup ## Build the image by debootstrap and buildah, as root on Debian; e
 sbom: setup ## Write dist/watchslo.cdx.json: a CycloneDX list of the installed packages with hashes
 	@$(BIN)/python -m tools.release sbom
 
-release: setup ## Build a release of the last commit into dist, and test it; TAG=v0.1.0 refuses what may not get that tag
+release: setup $(SITE)/.installed ## Build a release of the last commit into dist, and test it; TAG=v0.1.0 refuses what may not get that tag
 	@helm="$$($(BIN)/python -m tests.support.assets --release)" && \
-	  $(BIN)/python -m tools.release build --helm "$$helm" $(if $(TAG),--tag $(TAG))
+	  $(BIN)/python -m tools.release build --helm "$$helm" --site-python $(SITE)/bin/python $(if $(TAG),--tag $(TAG))
 	$(BIN)/pytest --timeout=600 $(SLOWEST) tests/release
+
+$(SITE)/.installed: tools/site/requirements.lock | $(STAMP)
+	@$(BIN)/python -m venv --clear $(SITE)
+	@$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+site: $(SITE)/.installed ## Show the documentation as a site at http://127.0.0.1:8000, and follow its changes, until Ctrl-C
+	$(SITE)/bin/mkdocs serve --quiet --config-file tools/site/mkdocs.yml
 
 docs: setup ## Write docs/reference and docs/concepts/revision-clock.svg from the code
 	$(BIN)/python -m tools.reference
@@ -155,6 +165,7 @@ lock: setup ## Update the locks to match pyproject.toml; pins that still fit are
 	$(COMPILE) pyproject.toml -o requirements.lock
 	$(COMPILE) pyproject.toml --group dev -o requirements-dev.lock
 	$(COMPILE) --group build --constraints requirements-dev.lock -o requirements-build.lock
+	$(COMPILE) --group site --constraints requirements-dev.lock -o tools/site/requirements.lock
 
 clean: ## Remove everything that the other targets created in this folder
 	rm -rf .venv .coverage htmlcov mutants dist .cache .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

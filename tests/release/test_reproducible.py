@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.support.assets import HELM, find
 
 ROOT = Path(__file__).parents[2]
+SITE_PYTHON = ROOT / ".cache/site/bin/python"
 PRIVATE = 0o077
 ELSEWHERE = {"TZ": "Pacific/Auckland", "LC_ALL": "C", "PYTHONHASHSEED": "1"}
 
@@ -16,8 +17,9 @@ def test_build_elsewhere_has_the_same_bytes(dist: Path, tmp_path: Path) -> None:
     """In another folder, at another time, with other rights of new files and another time zone."""
     clone = tmp_path / "another name"
     subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True, umask=PRIVATE)
+    programs: list[str | Path] = ["--helm", find(os.environ, HELM), "--site-python", SITE_PYTHON]
     subprocess.run(
-        [sys.executable, "-m", "tools.release", "build", "--helm", find(os.environ, HELM)],
+        [sys.executable, "-m", "tools.release", "build", *programs],
         cwd=clone,
         env=os.environ | ELSEWHERE | {"PYTHONPATH": str(clone)},
         umask=PRIVATE,

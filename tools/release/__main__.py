@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from tools.release.build import BILL, bill_of_materials, release
+from tools.release.build import BILL, Programs, bill_of_materials, release
 from tools.release.changelog import notes
 from tools.release.checkout import changed, export
 from tools.release.errors import ReleaseError
@@ -23,11 +23,12 @@ def commands() -> None:
 
 @commands.command()
 @click.option("--helm", type=click.Path(path_type=Path), required=True, help="The program Helm.")
+@click.option("--site-python", type=click.Path(path_type=Path), required=True, help="A Python that has mkdocs.")
 @click.option("--tag", help="Refuse the release if this tag must not be given to it.")
-def build(helm: Path, tag: str | None) -> None:
+def build(helm: Path, site_python: Path, tag: str | None) -> None:
     """Build all files of a release from the last commit, and print them."""
     shutil.rmtree(DIST, ignore_errors=True)
-    made = release(ROOT, DIST, helm.absolute(), tag)
+    made = release(ROOT, DIST, Programs(helm.absolute(), site_python.absolute()), tag)
     for path in made:
         click.echo(f"{path.stat().st_size / 1e6:8.3f} MB  {path.name}")
     if changes := changed(ROOT):

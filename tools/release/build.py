@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from tools.release import archive
@@ -16,7 +17,15 @@ BILL = "watchslo.cdx.json"
 SUMS = "SHA256SUMS"
 
 
-def release(repository: Path, into: Path, helm: Path, tag: str | None = None) -> list[Path]:
+@dataclass(frozen=True, slots=True)
+class Programs:
+    """The programs that the release is built with, in addition to this Python: Helm, and a Python with mkdocs."""
+
+    helm: Path
+    site_python: Path
+
+
+def release(repository: Path, into: Path, programs: Programs, tag: str | None = None) -> list[Path]:
     """Build all files of the release into an empty folder and return them; with a tag, refuse what may not get it."""
     with tempfile.TemporaryDirectory() as folder:
         checkout = export(repository, Path(folder) / "watchslo")
@@ -28,7 +37,8 @@ def release(repository: Path, into: Path, helm: Path, tag: str | None = None) ->
             raise ReleaseError(f"{into} is not empty: remove it, so that the release has no file of another build")
         packages(checkout, into)
         bill_of_materials(checkout, into)
-        chart(checkout, into, helm)
+        chart(checkout, into, programs.helm)
+        site(checkout, into, programs.site_python)
     sums(into)
     return sorted(into.iterdir())
 
@@ -61,6 +71,16 @@ def chart(checkout: Checkout, into: Path, helm: Path) -> None:
         (made,) = Path(folder).iterdir()
         files = archive.unpacked(made.read_bytes())
         (into / made.name).write_bytes(archive.packed(files, checkout.time))
+
+
+def site(checkout: Checkout, into: Path, python: Path) -> None:
+    """Write the documentation as a site, in one archive."""
+    with tempfile.TemporaryDirectory() as folder:
+        options = ("--strict", "--quiet", "--config-file", "tools/site/mkdocs.yml", "--site-dir", folder)
+        _run(checkout, "-m", "mkdocs", "build", *options, program=python)
+        root = Path(folder)
+        files = {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
+    (into / f"watchslo-site-{checkout.version}.tar.gz").write_bytes(archive.packed(files, checkout.time))
 
 
 def sums(into: Path) -> None:

@@ -1,0 +1,1 @@
+"""The documentation as a site: mkdocs.yml, its hook, and the lock of the packages that build it."""
