@@ -26,7 +26,14 @@ kubeconfig_option = click.option(
     help="Kubeconfig file; default: the service account in a pod, else $KUBECONFIG.",
 )
 context_option = click.option("--context", help="Context of the kubeconfig.")
-output_option = click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+output_option = click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="Print a table, or one JSON object.",
+)
 histograms_option = click.option(
     "--histograms",
     type=click.Choice(["classic", "native"]),

@@ -15,6 +15,8 @@ from tests.support.process import Process
 from tools.release import archive
 from tools.release.checkout import Checkout
 
+pytestmark = pytest.mark.timeout(600)
+
 UV = Path(sys.executable).with_name("uv")
 COMMAND_SECONDS = 120.0
 MEASURED_SECONDS = 90.0
@@ -79,16 +81,10 @@ class Installed:
         return done.stdout
 
 
-@pytest.fixture(scope="module", params=["wheel", "sdist"])
-def installed(
-    request: pytest.FixtureRequest,
-    dist: Path,
-    checkout: Checkout,
-    wheel_from_sdist: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Installed:
-    built = wheel(dist) if request.param == "wheel" else wheel_from_sdist
-    return Installed(tmp_path_factory.mktemp("installed"), built, checkout.folder / "requirements-dev.lock")
+@pytest.fixture(scope="module")
+def installed(dist: Path, checkout: Checkout, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    folder = tmp_path_factory.mktemp("installed")
+    return Installed(folder, wheel(dist), checkout.folder / "requirements-dev.lock")
 
 
 def test_wheel_has_all_files_of_the_package_and_no_others(dist: Path, checkout: Checkout) -> None:
@@ -101,6 +97,12 @@ def test_sdist_has_the_package_and_what_builds_it(dist: Path, checkout: Checkout
     root = f"watchslo-{checkout.version}/"
     files = {name.removeprefix(root) for name in archive.unpacked(sdist(dist, checkout).read_bytes())}
     assert files == package(checkout) | AROUND
+
+
+def test_sdist_can_be_installed(wheel_from_sdist: Path, checkout: Checkout, tmp_path: Path) -> None:
+    installed = Installed(tmp_path, wheel_from_sdist, checkout.folder / "requirements-dev.lock")
+    assert installed.run("watchslo", "--version") == f"watchslo, version {checkout.version}\n"
+    assert yaml.safe_load(installed.run("watchslo", "rules"))["kind"] == "PrometheusRule"
 
 
 def test_sdist_builds_the_very_wheel(dist: Path, wheel_from_sdist: Path) -> None:

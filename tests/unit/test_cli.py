@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from watchslo import __version__
@@ -67,6 +68,14 @@ def test_version(watchslo: Watchslo, capsys: pytest.CaptureFixture[str]) -> None
 def test_help_has_an_example(name: str, watchslo: Watchslo, capsys: pytest.CaptureFixture[str]) -> None:
     assert watchslo(name, "--help") == 0
     assert f"Example: watchslo {name} " in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("name", list(commands.commands))
+def test_help_explains_the_command_and_every_option_in_sentences(name: str) -> None:
+    command = commands.commands[name]
+    assert (command.help or "").partition("\n")[0].endswith(".")
+    options = {one.opts[-1]: one.help or "" for one in command.params if isinstance(one, click.Option)}
+    assert {option: text for option, text in options.items() if not text.endswith(".")} == {}
 
 
 def test_list_of_commands_shows_whole_sentences(
