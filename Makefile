@@ -124,7 +124,8 @@ sbom: setup ## Write dist/watchslo.cdx.json: a CycloneDX list of the installed p
 	@$(BIN)/python -m tools.release sbom
 
 release: setup $(SITE)/.installed ## Build a release of the last commit into dist, and test it; TAG=v0.1.0 refuses what may not get that tag
-	@helm="$$($(BIN)/python -m tests.support.assets --release)" && \
+	@$(BIN)/python -m tests.support.assets --krew > /dev/null
+	@helm="$$($(BIN)/python -m tests.support.assets --helm)" && \
 	  $(BIN)/python -m tools.release build --helm "$$helm" --site-python $(SITE)/bin/python $(if $(TAG),--tag $(TAG))
 	$(BIN)/pytest --timeout=600 $(SLOWEST) tests/release
 

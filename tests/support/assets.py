@@ -1,8 +1,7 @@
 """Find the programs of a real control plane, kine, Helm and a new Prometheus, or build them from `tests/envtest`.
 
 `python -m tests.support.assets` builds the missing programs and prints the paths of all; with `--every-version` also
-the kube-apiservers that only `make versions` needs, with `--thanos` only Thanos, for `make thanos`, and with
-`--formats` only the tools of `make formats`, or with `--release` only what `make release` needs.
+the kube-apiservers that only `make versions` needs. `--thanos`, `--formats`, `--helm` and `--krew` build only these.
 """
 
 import fcntl
@@ -102,8 +101,9 @@ PROMETHEUS = Program(
     tags="remove_all_sd",  # a third of the packages are libraries of clouds
 )
 """Newer than Debian's."""
-OF_RELEASE = (HELM,)
-"""What `make release` needs."""
+KREW = Program("krew", "sigs.k8s.io/krew/cmd/krew", "sigs.k8s.io/krew", "krew", "KREW_ASSETS")
+KREW_CHECK = replace(KREW, name="validate-krew-manifest", package="sigs.k8s.io/krew/cmd/validate-krew-manifest")
+"""Only `make release` needs these."""
 PROGRAMS = (KUBE_APISERVER, ETCD, OLD_KUBE_APISERVER, HELM, KINE, PROMETHEUS)
 
 
@@ -134,6 +134,7 @@ def find(env: Mapping[str, str], program: Program) -> Path:
         targets = {
             **dict.fromkeys(FURTHER_KUBE_APISERVERS, "make versions"),
             **dict.fromkeys(FORMATS, "make formats"),
+            **dict.fromkeys((KREW, KREW_CHECK), "make release"),
             THANOS: "make thanos",
         }
         target = targets.get(program, "make assets")
@@ -186,8 +187,8 @@ def main() -> int:
     """Build what is missing and print the paths, or print why the build failed."""
     options = {*sys.argv[1:]}
     programs = (*PROGRAMS, *(FURTHER_KUBE_APISERVERS if "--every-version" in options else ()))
-    chosen = {"--thanos": (THANOS,), "--formats": FORMATS, "--release": OF_RELEASE}
-    programs = next((chosen[option] for option in options if option in chosen), programs)
+    only = {"--thanos": (THANOS,), "--formats": FORMATS, "--helm": (HELM,), "--krew": (KREW, KREW_CHECK)}
+    programs = next((found for option, found in only.items() if option in options), programs)
     try:
         build_missing(os.environ, programs)
         for program in programs:

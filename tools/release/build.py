@@ -8,7 +8,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.release import archive
+from tools.release import archive, krew
 from tools.release.changelog import notes, refuse_unreleased
 from tools.release.checkout import Checkout, changed, export
 from tools.release.errors import ReleaseError
@@ -38,6 +38,7 @@ def release(repository: Path, into: Path, programs: Programs, tag: str | None = 
         packages(checkout, into)
         bill_of_materials(checkout, into)
         chart(checkout, into, programs.helm)
+        plugin(checkout, into)
         site(checkout, into, programs.site_python)
     sums(into)
     return sorted(into.iterdir())
@@ -71,6 +72,17 @@ def chart(checkout: Checkout, into: Path, helm: Path) -> None:
         (made,) = Path(folder).iterdir()
         files = archive.unpacked(made.read_bytes())
         (into / made.name).write_bytes(archive.packed(files, checkout.time))
+
+
+def plugin(checkout: Checkout, into: Path) -> None:
+    """Write the archive and the manifest of the plugin for krew, which names the wheel by its hash."""
+    homepage = checkout.project["urls"]["Homepage"]
+    described = krew.Plugin(checkout.version, homepage, f"{homepage}/releases/download/v{checkout.version}")
+    (wheel,) = into.glob("*.whl")
+    license_text = (checkout.folder / "LICENSE").read_bytes()
+    made = krew.archive(described, wheel.name, wheel.read_bytes(), license_text, checkout.time)
+    (into / described.archive_name).write_bytes(made)
+    (into / "watchslo.yaml").write_text(krew.manifest(described, made))
 
 
 def site(checkout: Checkout, into: Path, python: Path) -> None:
