@@ -102,6 +102,13 @@ def test_commands_for_newcomers_exist() -> None:
     assert all(line.split()[0].removeprefix(".venv/bin/") in {"make", *programs} for line in commands)
 
 
+@pytest.mark.parametrize("name", ["docs/howto/install.md", "deploy/README.md"])
+def test_pages_about_a_release_name_the_version_of_the_project(name: str) -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    named = re.findall(r"(?<![\d.])\d+\.\d+\.\d+(?!\.?\d)", (ROOT / name).read_text())
+    assert {*named} == {version}
+
+
 def test_files_named_by_the_architecture_page_exist() -> None:
     """A file is named as `folder/module.py`, a package as `folder/`."""
     text = (ROOT / "docs/architecture.md").read_text()

@@ -155,7 +155,6 @@ def test_chart_has_the_version_of_the_project() -> None:
     chart = document("chart/Chart.yaml")
     assert chart["version"] == chart["appVersion"] == project["version"]
     assert document("chart/values.yaml")["image"]["tag"] == "", "the chart then takes its appVersion"
-    assert f"--version {project['version']} " in (DEPLOY / "README.md").read_text()
 
 
 def test_every_value_of_the_chart_is_explained_and_in_its_schema() -> None:
