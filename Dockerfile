@@ -3,14 +3,16 @@
 ARG BASE=python:3.13-slim@sha256:7c61056e61ac89e852de05f3dc6fa51a6dd2181797bceed46aa725dd7cb2cd3b
 
 FROM ${BASE} AS build
+# requirements-otlp.lock adds the packages that push metrics by OTLP.
+ARG LOCK=requirements.lock
 WORKDIR /src
 # The optional secrets are for users with a package index or CA of their own; the image does not contain them.
-COPY requirements.lock requirements-build.lock ./
+COPY ${LOCK} requirements-build.lock ./
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf --mount=type=secret,id=ca,target=/run/secrets/ca \
     python3 -m venv /build && python3 -m venv --without-pip /opt/watchslo \
     && /build/bin/pip install --no-cache-dir --require-hashes -r requirements-build.lock \
     && /build/bin/pip --python /opt/watchslo/bin/python \
-       install --no-cache-dir --no-compile --only-binary :all: --require-hashes -r requirements.lock
+       install --no-cache-dir --no-compile --only-binary :all: --require-hashes -r ${LOCK}
 COPY pyproject.toml README.md LICENSE ./
 COPY watchslo watchslo
 RUN /build/bin/pip wheel --no-cache-dir --no-index --no-deps --no-build-isolation --wheel-dir /wheel . \

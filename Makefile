@@ -165,6 +165,7 @@ mutate: setup ## Mutate clock, latency, watch and diagnose, and print how many m
 lock: setup ## Update the locks to match pyproject.toml; pins that still fit are kept
 	$(COMPILE) pyproject.toml -o requirements.lock
 	$(COMPILE) pyproject.toml --group dev -o requirements-dev.lock
+	$(COMPILE) pyproject.toml --extra otlp --constraints requirements-dev.lock -o requirements-otlp.lock
 	$(COMPILE) --group build --constraints requirements-dev.lock -o requirements-build.lock
 	$(COMPILE) --group site --constraints requirements-dev.lock -o tools/site/requirements.lock
 

@@ -25,7 +25,7 @@ POPULATED = 40  # native buckets of a busy watch
 FORMATS = {"text": negotiate("", ""), "protobuf": ExpositionFormat(PROTOBUF, gzipped=False)}
 
 
-def _watches(count: int, rounds: int) -> list[tuple[StreamReading, ...]]:
+def watches(count: int, rounds: int) -> list[tuple[StreamReading, ...]]:
     """Return the readings of each round: the counts of all buckets increase."""
     rng = random.Random(1)
     return [tuple(_changed(number, 100 * (one + 1), rng) for number in range(count)) for one in range(rounds)]
@@ -76,7 +76,7 @@ def main(detail: str) -> None:
     encoder.encode(readings.SNAPSHOT, FORMATS["protobuf"])
     print(f"  the first page of protobuf adds {_memory() - before:.1f} MiB")
     for count in WATCHES:
-        _measure(encoder, _watches(count, ROUNDS))
+        _measure(encoder, watches(count, ROUNDS))
 
 
 if __name__ == "__main__":

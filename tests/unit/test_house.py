@@ -48,6 +48,7 @@ def requirements(lock: str) -> list[str]:
     development = [one for one in declared["dependency-groups"]["dev"] if one != {"include-group": "build"}]
     return {
         "requirements.lock": runtime,
+        "requirements-otlp.lock": runtime + declared["project"]["optional-dependencies"]["otlp"],
         "requirements-build.lock": building,
         "requirements-dev.lock": runtime + building + development,
         SITE_LOCK: site,
@@ -103,7 +104,13 @@ def test_class_names_are_unique_in_the_package() -> None:
     assert {name: files for name, files in names.items() if len(files) > 1} == {}
 
 
-LOCKS = ("requirements.lock", "requirements-build.lock", "requirements-dev.lock", SITE_LOCK)
+LOCKS = (
+    "requirements.lock",
+    "requirements-otlp.lock",
+    "requirements-build.lock",
+    "requirements-dev.lock",
+    SITE_LOCK,
+)
 
 
 @pytest.mark.parametrize("lock", LOCKS)

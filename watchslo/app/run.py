@@ -22,7 +22,7 @@ from watchslo.monitor.supervisor import Supervisor
 from watchslo.monitor.task_supervisor import TaskSupervisor
 
 RELOAD_SECONDS = 2.0  # between two checks of the file, so that `pause` closes all watches within five seconds
-FIXED = ("cluster", "kubernetes", "clock", "start_delay", "metrics", "quantiles", "server", "log")
+FIXED = ("cluster", "kubernetes", "clock", "start_delay", "metrics", "quantiles", "server", "otlp", "log")
 """Keys that take effect only at start: the log names those that changed, and they wait for a restart."""
 
 

@@ -7,7 +7,7 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -121,18 +121,45 @@ async def serving(supervisor: Supervisor, config: Config, listener: socket.socke
         ServeError: if the certificate cannot be used.
     """
     certificate = Certificate(config.server.tls) if config.server.tls else None
-    app, close = _application(supervisor, config)
+    app, history = _application(supervisor, config)
     server = StatusServer(app, listener, _within_files(config.server.limits), certificate, config.server.hosts)
-    server.start()
+    async with _pushing(supervisor, config, history, listener):
+        server.start()
+        try:
+            yield url(listener, "https" if certificate else "http")
+        finally:
+            history.close()  # first: open feeds would delay the end of the server
+            await server.stop()
+
+
+@contextlib.asynccontextmanager
+async def _pushing(
+    supervisor: Supervisor, config: Config, history: History, listener: socket.socket
+) -> AsyncIterator[None]:
+    """Push the metrics while the context lasts, if that is configured.
+
+    Raises:
+        WatchsloError: it cannot begin.
+    """
+    if config.otlp is None:
+        yield
+        return
     try:
-        yield url(listener, "https" if certificate else "http")
+        from watchslo.app.pushing import pusher  # noqa: PLC0415 - it needs the extra `otlp`
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            f"otlp needs the package {error.name}: pip install 'watchslo[otlp]', or remove the key"
+        ) from None
+    found = pusher(supervisor.evaluated, history, config, listener.getsockname()[1])
+    found.start()
+    try:
+        yield
     finally:
-        close()  # first: open feeds would delay the end of the server
-        await server.stop()
+        await found.stop()
 
 
-def _application(supervisor: Supervisor, config: Config) -> tuple[ASGIApp, Callable[[], None]]:
-    """Return the application, and a function that ends what outlives an answer."""
+def _application(supervisor: Supervisor, config: Config) -> tuple[ASGIApp, History]:
+    """Return the application, and the history that it shows; closing that ends what outlives an answer."""
     loop = asyncio.get_running_loop()
     latest = SnapshotSource(supervisor.evaluated, loop)
     metrics = MetricsEncoder(Detail(config.metrics), config.quantiles)
@@ -141,11 +168,11 @@ def _application(supervisor: Supervisor, config: Config) -> tuple[ASGIApp, Calla
     if not config.server.page:
         history = History()
         supervisor.on_evaluation(history.observe)
-        return essentials.create_app(latest, supervisor.unhealthy, metrics, history, authorize), history.close
+        return essentials.create_app(latest, supervisor.unhealthy, metrics, history, authorize), history
     # Imported only here: FastAPI and the page take 9 MiB.
     from watchslo.serve.feed import Feed  # noqa: PLC0415
     from watchslo.serve.http import create_app  # noqa: PLC0415
 
     feed = Feed()
     supervisor.on_evaluation(feed.observe)
-    return create_app(latest, supervisor.unhealthy, metrics, feed, authorize), feed.close
+    return create_app(latest, supervisor.unhealthy, metrics, feed, authorize), feed

@@ -18,6 +18,7 @@ from pydantic.alias_generators import to_camel
 from watchslo.clock.storage_kind import StorageSetting
 from watchslo.config.parts import divide_by_field, divide_by_hash, divide_by_label
 from watchslo.config.values import (
+    CollectorUrl,
     Duration,
     HeadSize,
     Listen,
@@ -436,6 +437,19 @@ class ServerConfig(_Section):
     view: PageUrl | None = None
 
 
+class OtlpConfig(_Section):
+    """The collector to which the metrics are pushed by OTLP; without `endpoint`, as OpenTelemetry's variables say.
+
+    `headers_file` has a header of each request in each line, for example with a token. `histograms` selects the buckets
+    of latencies: the classic ones of `/metrics`, or as many as its native histograms have.
+    """
+
+    endpoint: CollectorUrl | None = None
+    interval: Annotated[Duration, between("5s", "1h")] = 30.0
+    headers_file: Annotated[Text, AfterValidator(os.path.expanduser)] | None = None
+    histograms: Literal["explicit", "exponential"] = "explicit"
+
+
 class LogConfig(_Section):
     """The level and the format of the log."""
 
@@ -465,6 +479,7 @@ class Config(_Section):
     metrics: Literal["proven", "basic", "full"] = "basic"
     quantiles: tuple[Share, ...] | None = None
     server: ServerConfig = ServerConfig()
+    otlp: OtlpConfig | None = None
     log: LogConfig = LogConfig()
 
     @field_validator("watch")

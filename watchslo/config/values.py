@@ -23,6 +23,7 @@ _NUMBER = re.compile(r"\d+(\.\d+)?")
 _SMALLEST_LINE, _LARGEST_LINE = 2**20, 2**30  # bytes; a single object may have 1.5 MiB
 _SMALLEST_HEAD, _LARGEST_HEAD = 2**12, 2**20  # bytes; a browser with a long token needs a few thousand
 _MAX_PORT = 65535
+METRICS_PATH = "/v1/metrics"  # of OTLP over HTTP, after the URL of a collector
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _PERCENT = 100.0
 _FEWEST_PERCENT = 50.0  # numbers from here to 100 are taken for percentages; 1.5 is more likely a typing error
@@ -186,6 +187,24 @@ def parse_page(value: str) -> str:
     return value
 
 
+def parse_collector(value: str) -> str:
+    """Return the URL of a collector without the path of a signal, which is the same at all of them."""
+    try:
+        parts = urlsplit(value)
+        usable = parts.scheme in _DEFAULT_PORTS and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or not value.isprintable():
+        raise ValueError(f"{value} is not the URL of a collector; write for example http://collector:4318")
+    if parts.username is not None:
+        raise ValueError("the URL has a user; remove the user, and put credentials into a file for `headersFile`")
+    if parts.path.rstrip("/").endswith(METRICS_PATH):
+        raise ValueError(f"{value} ends in {METRICS_PATH}, which is added to it; write {value.rpartition('/v1/')[0]}")
+    if parts.query or parts.fragment:
+        raise ValueError(f"{value} contains more than a path; write {value.partition('?')[0].partition('#')[0]}")
+    return value.rstrip("/")
+
+
 def _urls(values: list[object]) -> list[str]:
     if not values:
         raise ValueError("empty; list URLs, or write service or each")
@@ -273,6 +292,7 @@ Namespace = Annotated[str, AfterValidator(parse_namespace)]
 SelectorKey = Annotated[str, AfterValidator(parse_selector_key)]
 SelectorValue = Annotated[str, AfterValidator(parse_selector_value)]
 ShardSelector = Annotated[str, AfterValidator(parse_shard_selector)]
+CollectorUrl = Annotated[str, AfterValidator(parse_collector)]
 PageUrl = Annotated[str, AfterValidator(parse_page)]
 Text = Annotated[str, Field(min_length=1)]
 

@@ -16,8 +16,7 @@ from prometheus_client.registry import Collector
 
 from watchslo.serve.document import Document
 from watchslo.serve.family_lines import FamilyLines
-from watchslo.serve.metrics import FAMILIES, Detail, Family
-from watchslo.serve.metrics.latency import WINDOW_QUANTILES, window_quantiles
+from watchslo.serve.metrics import Detail, Family, exposed
 from watchslo.snapshot import Snapshot
 
 GZIP_LEVEL = 1  # series repeat their labels: higher levels compress little better
@@ -95,11 +94,7 @@ class MetricsEncoder:
     """
 
     def __init__(self, detail: Detail, quantiles: Iterable[float] | None = None) -> None:
-        views = [(family, family.view(detail)) for family in FAMILIES]
-        if quantiles is not None:
-            chosen = window_quantiles(detail, frozenset(quantiles))
-            views = [(family, chosen if family is WINDOW_QUANTILES else view) for family, view in views]
-        self._views = [(family, view) for family, view in views if view]
+        self._views = exposed(detail, quantiles)
         self._lines = [(family, FamilyLines(family, view)) for family, view in self._views]
         self._process = ProcessCollector(registry=None)
 

@@ -1,0 +1,5 @@
+"""The log of pushes."""
+
+from tests.unit.monitor.conftest import log
+
+__all__ = ("log",)
