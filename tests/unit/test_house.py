@@ -45,10 +45,11 @@ def requirements(lock: str) -> list[str]:
     runtime: list[str] = declared["project"]["dependencies"]
     building: list[str] = declared["dependency-groups"]["build"]
     site: list[str] = declared["dependency-groups"]["site"]
+    pushing: list[str] = declared["project"]["optional-dependencies"]["otlp"]
     development = [one for one in declared["dependency-groups"]["dev"] if one != {"include-group": "build"}]
     return {
         "requirements.lock": runtime,
-        "requirements-otlp.lock": runtime + declared["project"]["optional-dependencies"]["otlp"],
+        "requirements-otlp.lock": runtime + pushing,
         "requirements-build.lock": building,
         "requirements-dev.lock": runtime + building + development,
         SITE_LOCK: site,

@@ -18,7 +18,7 @@ LEAST_LOG_SECONDS = 60.0  # between two lines on failures
 class Pusher:
     """Calls `push` in each `interval`, until stopped; `cancel` ends a push under way.
 
-    One push at a time: intervals that pass meanwhile are left out, so nothing waits. Counters are cumulative, so the
+    One push at a time: intervals that pass during it are left out, so nothing waits. Counters are cumulative, so the
     next push has what a failed one had.
     """
 
