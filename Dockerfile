@@ -30,6 +30,7 @@ ENV PATH=/opt/watchslo/bin \
 LABEL org.opencontainers.image.title="watchslo" \
       org.opencontainers.image.description="How late are Kubernetes watch events?" \
       org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.source="https://github.com/watchslo/watchslo" \
       org.opencontainers.image.revision="${REVISION}"
 USER 65534:65534
 EXPOSE 9477
