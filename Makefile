@@ -1,5 +1,8 @@
-# The entry point to all tasks. Each target installs what it needs into .venv; only python3 with venv must exist.
-PYTHON ?= python3
+# The entry point to all tasks. Each target installs what it needs into .venv; only a Python of these versions with venv
+# must exist.
+FIT := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
+PYTHON ?= $(shell for one in python3 python3.13 python3.12 python3.11; do \
+  if $$one -c '$(FIT)' 2> /dev/null; then echo $$one; exit; fi; done; echo python3)
 BIN := .venv/bin
 STAMP := .venv/.installed
 CLIENTGO := .cache/clientgo
@@ -30,12 +33,18 @@ help: ## Show this list
 setup: $(STAMP) ## Install watchslo and its tools into .venv, from the lock, by hash (PYTHON=python3.12 for another Python)
 
 $(STAMP): requirements-dev.lock pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null || { \
-	  echo "error: watchslo runs on Python 3.11 to 3.13, and $(PYTHON) is none of those here: name one, as in make setup PYTHON=python3.12" >&2; \
+	@$(PYTHON) -c '$(FIT)' 2>/dev/null || { \
+	  echo "error: watchslo runs on Python 3.11 to 3.13, and $(PYTHON) is $$($(PYTHON) --version 2>/dev/null || echo missing):" \
+	    "install one, or name one, as in make setup PYTHON=python3.12" >&2; \
 	  exit 1; }
 	@echo "installing into .venv, which takes about a minute the first time"
-	@$(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@$(PYTHON) -m venv .venv || { \
+	  echo "error: $(PYTHON) has no venv: install it (on Debian and Ubuntu the package python3-venv), or name another PYTHON" >&2; \
+	  exit 1; }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock || { \
+	  echo "error: pip cannot install what requirements-dev.lock names, and says above why: without a way to its index," \
+	    "set HTTPS_PROXY, or PIP_INDEX_URL for an index of your own" >&2; \
+	  exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 

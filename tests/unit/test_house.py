@@ -76,10 +76,16 @@ def asked_for(lock: str) -> set[str]:
     return roots
 
 
-def make(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run make as from a shell, even if make runs these tests."""
-    env = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+def make(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run make as from a shell, even if make runs these tests; `more` are variables of its environment."""
+    env = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")} | more
     return subprocess.run(["make", *arguments], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+
+
+def script(path: Path, text: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
 
 
 def tracked_files() -> list[Path]:
@@ -196,9 +202,22 @@ class TestMakefile:
         done = make("-W", "pyproject.toml", "setup", "PYTHON=no-such-python")
         assert done.returncode != 0
         assert done.stderr.splitlines()[0] == (
-            "error: watchslo runs on Python 3.11 to 3.13, and no-such-python is none of those here: "
-            "name one, as in make setup PYTHON=python3.12"
+            "error: watchslo runs on Python 3.11 to 3.13, and no-such-python is missing: "
+            "install one, or name one, as in make setup PYTHON=python3.12"
         )
+
+    def test_setup_with_an_old_python_names_its_version(self, tmp_path: Path) -> None:
+        old = script(tmp_path / "python3", "[ $1 = --version ] && echo Python 3.10.13")
+        done = make("-W", "pyproject.toml", "setup", f"PYTHON={old}")
+        assert done.returncode != 0
+        assert done.stderr.startswith(f"error: watchslo runs on Python 3.11 to 3.13, and {old} is Python 3.10.13: ")
+
+    def test_setup_takes_the_first_python_that_fits(self, tmp_path: Path) -> None:
+        for name in ("python3", "python3.13", "python3.11"):
+            script(tmp_path / name, "exit 1")
+        (tmp_path / "python3.12").symlink_to(sys.executable)
+        done = make("--dry-run", "-W", "pyproject.toml", "setup", PATH=f"{tmp_path}:{os.environ['PATH']}")
+        assert "\npython3.12 -m venv .venv " in done.stdout
 
 
 class TestAssets:

@@ -23,6 +23,7 @@ from watchslo.timeline.timeline import Account, Timeline
 
 SHORTEST_SECONDS = 5.0
 START_SECONDS = 30.0  # to wait until the clock ticks and every watch is open; then the open ones are measured
+UNREACHABLE_SECONDS = 10.0  # to wait for a cluster of which no answer came: more would only delay the reason
 SEAL_SECONDS = 2.5  # until the last second is sealed: it must end, and a tick must follow
 LOOK_SECONDS = 0.2
 BAR_CHARACTERS = 20
@@ -125,7 +126,10 @@ async def _measure(supervisor: Supervisor, period: MeasurementPeriod) -> tuple[A
 async def _wait(supervisor: Supervisor, period: MeasurementPeriod, progress: Progress, stop: asyncio.Event) -> None:
     """Set `stop` when the period is over, or if no watch opened in time."""
     starting = progress.add_task("starting", total=START_SECONDS)
+    began = time.monotonic()
     while supervisor.starting and not progress.finished:
+        if supervisor.unreachable and time.monotonic() - began > UNREACHABLE_SECONDS:
+            break
         await _advance(progress, starting)
         progress.update(starting, description=_start_obstacle(await supervisor.snapshot()))
     progress.remove_task(starting)

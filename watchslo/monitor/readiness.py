@@ -24,6 +24,11 @@ class Readiness:
             watch.session.up and not watch.statistics.measured for watch in self._watches.all
         )
 
+    @property
+    def unreachable(self) -> bool:
+        """Whether the cluster has been asked what it serves, and has never answered."""
+        return self._discovery.catalogue is None and self._discovery.failure is not None
+
     def not_ready(self) -> Iterator[str]:
         """Yield the reasons why the daemon is not ready, in sentences; none if it is ready."""
         reconciler, assignment = self._reconciler, self._watches.assignment

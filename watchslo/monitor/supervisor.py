@@ -192,6 +192,11 @@ class Supervisor:
         """Whether a watch has not been opened yet, or is open and not yet measured."""
         return self._readiness.starting
 
+    @property
+    def unreachable(self) -> bool:
+        """Whether the cluster has never answered what it serves, but has been asked."""
+        return self._readiness.unreachable
+
 
 def thresholds(config: Config) -> set[float]:
     """Return all thresholds of a configuration, in seconds: each is a bucket of every histogram."""

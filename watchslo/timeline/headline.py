@@ -147,7 +147,8 @@ def _unresponsive(of: Assessment) -> Iterator[BadSentence]:
     else:
         text = f"{some_of([_placed(one) for one in silent])} {'answers' if len(silent) == 1 else 'answer'} nothing"
     names = {one.name for one in silent}
-    watches = counted(sum(line.stream.apiserver in names for line in of.lines), "watch")
+    count = sum(line.stream.apiserver in names for line in of.lines)
+    watches = counted(count, "watch") if count else "any watch"
     asked = [one for one in of.snapshot.apiservers if one.role is not ApiserverRole.SERVICE]
     cut = all(one.unresponsive_for is not None for one in asked)
     rest = "; nothing else answers either, so the network from here may be cut" if cut else ""

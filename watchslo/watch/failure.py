@@ -193,7 +193,11 @@ RULES: Mapping[Reason, tuple[CloseClass, Action, str]] = {
     Reason.EARLY_EOF: (CloseClass.NETWORK, Action.RESUME, "The connection was cut within an event."),
     Reason.STALLED: (CloseClass.NETWORK, Action.RETRY, "The watch withheld events that an audit received."),
     # credentials and permissions
-    Reason.UNAUTHORIZED: (CloseClass.CREDENTIALS, Action.REAUTHENTICATE, "The apiserver rejects the credentials."),
+    Reason.UNAUTHORIZED: (
+        CloseClass.CREDENTIALS,
+        Action.REAUTHENTICATE,
+        "The apiserver rejects the credentials; renew them.",
+    ),
     Reason.FORBIDDEN: (CloseClass.CREDENTIALS, Action.WAIT, "This identity may not {verb} the resource; grant it."),
     Reason.CREDENTIALS: (CloseClass.CREDENTIALS, Action.REAUTHENTICATE, "The credentials cannot be used."),
     Reason.ROTATED: (CloseClass.CREDENTIALS, Action.STOP, "The credentials were renewed."),

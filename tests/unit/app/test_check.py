@@ -14,9 +14,10 @@ from rich.progress import Progress
 from tests.support.loop import START_SECONDS as BEGINNING
 from tests.unit.monitor.cluster import Cluster, line
 from watchslo.app.check import CheckOptions, check
-from watchslo.app.measurement import START_SECONDS
+from watchslo.app.measurement import UNREACHABLE_SECONDS
 from watchslo.errors import ConfigError
 from watchslo.model import Resource
+from watchslo.snapshot import Snapshot
 from watchslo.watch.failure import Reason
 
 OPTIONS = CheckOptions(duration="20s", threshold=None, resources=("pods",))
@@ -222,10 +223,26 @@ class AtOnce(Progress):
         super().update(*given, **changes, refresh=True)
 
 
-def test_unreachable_cluster_exits_with_2_after_start_seconds(ask: Check, cluster: Cluster) -> None:
+def test_unreachable_cluster_exits_with_2_without_waiting_for_the_start(ask: Check, cluster: Cluster) -> None:
     cluster.fail(Reason.REFUSED)
     assert ask(replace(OPTIONS, duration="5m")) == 2
-    assert time.monotonic() - BEGINNING < START_SECONDS + 1, "there was nothing to wait for"
+    assert time.monotonic() - BEGINNING < UNREACHABLE_SECONDS + 1, "there was nothing to wait for"
+
+
+def test_cluster_that_answers_after_seconds_is_waited_for(
+    ask: Check, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An apiserver may be restarting."""
+    cluster.fail(Reason.REFUSED)
+
+    def look(_: Snapshot) -> str:
+        if time.monotonic() - BEGINNING > UNREACHABLE_SECONDS / 2:
+            cluster.fail(None)
+        return "starting"
+
+    monkeypatch.setattr("watchslo.app.measurement._start_obstacle", look)
+    ask(replace(OPTIONS, duration="5s"))
+    assert "being discovered" not in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

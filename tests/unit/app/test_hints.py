@@ -49,7 +49,7 @@ def test_sound_measurement_has_no_hints() -> None:
         ),
         (
             stream(None, 0, up=False, session={"last_failure": failure("forbidden")}),
-            "This identity may not list and watch pods: grant it these two verbs",
+            "This identity may not list and watch pods: grant it these two verbs (`watchslo rbac` writes the role)",
         ),
         (
             stream(None, 0, up=False, session={"last_failure": failure("unauthorized")}),

@@ -252,6 +252,12 @@ class TestUnresponsive:
             "no event of 3 watches can arrive; nothing else answers either, so the network from here may be cut"
         )
 
+    def test_headline_before_the_first_watch_counts_none(self) -> None:
+        service = replace(readings.SERVICE, unresponsive_for=12.0)
+        assert say(apiservers=(service,)).figures == (  # type: ignore[arg-type]
+            "no event of any watch can arrive; nothing else answers either, so the network from here may be cut"
+        )
+
     def test_headline_of_a_single_service(self) -> None:
         service = replace(readings.SERVICE, unresponsive_for=12.0)
         said = say(replace(WITHIN, unresponsive=True), apiservers=(service,))
