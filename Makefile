@@ -94,7 +94,7 @@ thanos: setup ## Build Thanos, and evaluate the rules of a fleet in its ruler
 	@$(BIN)/python -m tests.support.assets --thanos
 	$(BIN)/pytest --timeout=1800 $(SLOWEST) tests/e2e/test_thanos.py
 
-formats: setup ## Build Sloth, Pyrra, oslo and jsonnet, and give them what is written for them
+formats: setup ## Build Sloth, Pyrra, oslo, jsonnet and percli, and give them what is written for them
 	@$(BIN)/python -m tests.support.assets --formats
 	$(BIN)/pytest --timeout=600 $(SLOWEST) tests/e2e/test_formats.py
 

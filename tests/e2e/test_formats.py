@@ -21,7 +21,7 @@ from tests.support.process import patient
 from tests.support.prometheus import program
 from tests.unit.rules.test_rules import PROVEN
 from tests.unit.rules.test_slo_formats import ONE_PERIOD, written
-from tools.dashboards.files import files
+from tools.dashboards.files import files, perses_files
 from watchslo.app.rules import RulesOptions, as_yaml, document
 from watchslo.config.model import Config
 from watchslo.rules.pack import plain
@@ -148,6 +148,17 @@ class TestOpenSlo:
         query = {"expr": ratio, "eval_time": "40m", "exp_samples": [{"labels": "{}", "value": 0.75}]}
         test = {"input_series": World(40, faults={"a:9477": late(0.5)}).series(), "promql_expr_test": [query]}
         assert promtool_test(tmp_path, {"groups": []}, test) == ""
+
+
+@pytest.mark.parametrize(("name", "text"), perses_files().items())
+def test_percli_accepts_the_dashboards_of_perses(name: str, text: str, tmp_path: Path) -> None:
+    """Without the plugins of Perses, percli checks all but what is inside of them; tests/unit/dashboards does that."""
+    written_object = yaml.safe_load(text)
+    path = tmp_path / name
+    metadata = {"name": written_object["metadata"]["name"], "project": "watchslo"}
+    dashboard = {"kind": "Dashboard", "metadata": metadata, "spec": written_object["spec"]["config"]}
+    path.write_text(yaml.safe_dump(dashboard))
+    assert "look good" in run(assets.PERCLI, "lint", "-f", path)
 
 
 class TestMixin:

@@ -89,7 +89,8 @@ PYRRA_RULES = Program("pyrra-rules", ".", "github.com/pyrra-dev/pyrra", "pyrra",
 JSONNET = Program(
     "jsonnet", "github.com/google/go-jsonnet/cmd/jsonnet", "github.com/google/go-jsonnet", "jsonnet", "JSONNET_ASSETS"
 )
-FORMATS = (SLOTH, OSLO, PYRRA_RULES, JSONNET)
+PERCLI = Program("percli", "github.com/perses/perses/cmd/percli", "github.com/perses/perses", "percli", "PERCLI_ASSETS")
+FORMATS = (SLOTH, OSLO, PYRRA_RULES, JSONNET, PERCLI)
 """The tools that read what watchslo writes for them; only `make formats` needs these."""
 
 PROMETHEUS = Program(
