@@ -28,7 +28,7 @@ def _measure(reader: PointReader, form: str, rounds: Sequence[tuple[StreamReadin
     for streams in rounds:
         snapshot = replace(readings.SNAPSHOT, streams=streams)
         began = time.thread_time()
-        points = reader.read(snapshot)
+        points = reader.read(snapshot, time.time())
         read = time.thread_time()
         body = encode_metrics(points).SerializeToString()
         sent = gzip.compress(body)

@@ -1,6 +1,7 @@
 """Connects the measurement with the push of metrics; only the extra `otlp` has the packages for it."""
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 
 from prometheus_client import ProcessCollector
@@ -40,6 +41,6 @@ def pusher(
         except TimeoutError:
             taken.cancel()
             raise PushError("cannot push metrics: the measuring loop hangs or is overloaded; see /healthz") from None
-        sender.send(history.thread.submit(lambda: reader.read(history.judged(snapshot))).result())
+        sender.send(history.thread.submit(lambda: reader.read(history.judged(snapshot), time.time())).result())
 
     return Pusher(push, settings.interval, sender.close)

@@ -55,9 +55,12 @@ class PointReader:
         self._port = port
         self._exponential = exponential
 
-    def read(self, snapshot: Snapshot) -> MetricsData:
-        """Return all data points of a snapshot."""
-        maker = _MetricMaker(snapshot, exponential=self._exponential)
+    def read(self, snapshot: Snapshot, now_wall: float) -> MetricsData:
+        """Return all data points of a snapshot.
+
+        Their time is `now_wall`, as a scrape has its own: two pushes of one evaluation must differ.
+        """
+        maker = _MetricMaker(snapshot.monitor.started_wall, now_wall, exponential=self._exponential)
         scope = InstrumentationScope("watchslo", snapshot.monitor.build.version)
         metrics = [*self._metrics(snapshot, maker), *self._own_metrics(maker)]
         monitor = snapshot.monitor
@@ -76,10 +79,10 @@ class PointReader:
 
 
 class _MetricMaker:
-    """Makes metrics of values, at the time of one snapshot."""
+    """Makes metrics of values that were counted from one time to another, both in Unix seconds."""
 
-    def __init__(self, snapshot: Snapshot, *, exponential: bool) -> None:
-        self._start, self._time = (round(at * NANOSECONDS) for at in (snapshot.monitor.started_wall, snapshot.at_wall))
+    def __init__(self, start: float, end: float, *, exponential: bool) -> None:
+        self._start, self._time = round(start * NANOSECONDS), round(end * NANOSECONDS)
         self._exponential = exponential
 
     def metric(self, name: str, text: str, kind: str, points: Points) -> Metric:

@@ -21,6 +21,7 @@ from watchslo.serve.otlp.points import PointReader
 from watchslo.snapshot import Snapshot
 
 TEXT = negotiate("", "")
+NOW = 2000.25
 TIMESPAN = "watchslo_apiserver_timespan_seconds"
 Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -28,7 +29,7 @@ Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
 def pushed(snapshot: Snapshot, detail: Detail = Detail.FULL, *, exponential: bool = False) -> Any:
     """Return the only `ResourceMetrics` of what is sent."""
     reader = PointReader(exposed(detail), ProcessCollector(registry=None), 9477, exponential=exponential)
-    (found,) = encode_metrics(reader.read(snapshot)).resource_metrics
+    (found,) = encode_metrics(reader.read(snapshot, NOW)).resource_metrics
     return found
 
 
@@ -80,7 +81,7 @@ def test_points_say_what_the_text_says(snapshot: Snapshot, detail: Detail) -> No
 
 def test_counters_are_monotonic_sums_since_the_start_and_gauges_are_gauges() -> None:
     monitor = replace(readings.SNAPSHOT.monitor, started_wall=1000.5)
-    found = metrics(replace(readings.SNAPSHOT, monitor=monitor, at_wall=2000.25))
+    found = metrics(replace(readings.SNAPSHOT, monitor=monitor))
     types = {family.name: family.type.value for family in FAMILIES}
     kinds = {"sum": "counter", "gauge": "gauge", "histogram": "histogram"}
     assert {name: kinds[metric.WhichOneof("data") or ""] for name, metric in found.items() if name in types} == {
