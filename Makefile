@@ -25,7 +25,7 @@ TRACED = $(filter-out $(UNTRACED),$(wildcard $(addsuffix /test_*.py,$(COVERED)))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check assets e2e timed patient contract versions thanos formats faults soak fidelity confusion night bench docs footprint image sbom release site golden dashboards manifests pictures screens mutate lock clean
+.PHONY: help setup demo test check assets e2e timed patient contract versions thanos formats otel faults soak fidelity confusion night bench docs footprint image sbom release site golden dashboards manifests pictures screens mutate lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -97,6 +97,10 @@ thanos: setup ## Build Thanos, and evaluate the rules of a fleet in its ruler
 formats: setup ## Build Sloth, Pyrra, oslo, jsonnet and percli, and give them what is written for them
 	@$(BIN)/python -m tests.support.assets --formats
 	$(BIN)/pytest --timeout=600 $(SLOWEST) tests/e2e/test_formats.py
+
+otel: setup ## Build a collector of OpenTelemetry, and push metrics to it
+	@$(BIN)/python -m tests.support.assets --otel
+	$(BIN)/pytest --timeout=1200 $(SLOWEST) tests/e2e/test_otlp.py
 
 faults: assets ## Cause every fault, and write docs/faults.md from the results
 	$(BIN)/pytest tests/e2e/faults --golden

@@ -1,7 +1,8 @@
 """Find the programs of a real control plane, kine, Helm and a new Prometheus, or build them from `tests/envtest`.
 
 `python -m tests.support.assets` builds the missing programs and prints the paths of all; with `--every-version` also
-the kube-apiservers that only `make versions` needs. `--thanos`, `--formats`, `--helm` and `--krew` build only these.
+the kube-apiservers that only `make versions` needs. `--thanos`, `--formats`, `--otel`, `--helm` and `--krew` build only
+these.
 """
 
 import fcntl
@@ -93,6 +94,8 @@ PERCLI = Program("percli", "github.com/perses/perses/cmd/percli", "github.com/pe
 FORMATS = (SLOTH, OSLO, PYRRA_RULES, JSONNET, PERCLI)
 """The tools that read what watchslo writes for them; only `make formats` needs these."""
 
+OTELCOL = Program("otelcol", ".", "go.opentelemetry.io/collector/otelcol", "otelcol", "OTELCOL_ASSETS")
+"""Only `make otel` needs it. Its own releases have no module to build, so `tests/envtest/otelcol` has a `main`."""
 PROMETHEUS = Program(
     "prometheus",
     "github.com/prometheus/prometheus/cmd/prometheus",
@@ -137,6 +140,7 @@ def find(env: Mapping[str, str], program: Program) -> Path:
             **dict.fromkeys(FORMATS, "make formats"),
             **dict.fromkeys((KREW, KREW_CHECK), "make release"),
             THANOS: "make thanos",
+            OTELCOL: "make otel",
         }
         target = targets.get(program, "make assets")
         raise AssetsError(
@@ -188,7 +192,13 @@ def main() -> int:
     """Build what is missing and print the paths, or print why the build failed."""
     options = {*sys.argv[1:]}
     programs = (*PROGRAMS, *(FURTHER_KUBE_APISERVERS if "--every-version" in options else ()))
-    only = {"--thanos": (THANOS,), "--formats": FORMATS, "--helm": (HELM,), "--krew": (KREW, KREW_CHECK)}
+    only = {
+        "--thanos": (THANOS,),
+        "--formats": FORMATS,
+        "--otel": (OTELCOL,),
+        "--helm": (HELM,),
+        "--krew": (KREW, KREW_CHECK),
+    }
     programs = next((found for option, found in only.items() if option in options), programs)
     try:
         build_missing(os.environ, programs)

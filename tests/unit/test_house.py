@@ -223,7 +223,7 @@ class TestMakefile:
 class TestAssets:
     def test_pins_match_the_documented_versions(self) -> None:
         documented = (assets.PINS / "README.md").read_text()
-        further = (*assets.FURTHER_KUBE_APISERVERS, assets.THANOS, *assets.FORMATS, assets.KREW)
+        further = (*assets.FURTHER_KUBE_APISERVERS, assets.THANOS, assets.OTELCOL, *assets.FORMATS, assets.KREW)
         for program in (*assets.PROGRAMS, *further):
             assert f"{program.name} {program.version.removeprefix('v')}" in documented
 
