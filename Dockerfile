@@ -7,7 +7,7 @@ FROM ${BASE} AS build
 ARG LOCK=requirements.lock
 WORKDIR /src
 # The optional secrets are for users with a package index or CA of their own; the image does not contain them.
-COPY ${LOCK} requirements-build.lock ./
+COPY requirements.lock requirements-otlp.lock requirements-build.lock ./
 RUN --mount=type=secret,id=pip,target=/etc/pip.conf --mount=type=secret,id=ca,target=/run/secrets/ca \
     python3 -m venv /build && python3 -m venv --without-pip /opt/watchslo \
     && /build/bin/pip install --no-cache-dir --require-hashes -r requirements-build.lock \

@@ -25,7 +25,7 @@ TRACED = $(filter-out $(UNTRACED),$(wildcard $(addsuffix /test_*.py,$(COVERED)))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check assets e2e timed patient contract versions thanos formats otel faults soak fidelity confusion night bench docs footprint image sbom release site golden dashboards manifests pictures screens mutate lock clean
+.PHONY: help setup demo test check assets e2e timed patient contract versions faults soak fidelity confusion night bench docs footprint image sbom release site golden dashboards manifests pictures screens mutate lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,7 +67,7 @@ check: setup ## Check style, types, layers, words, locks, known vulnerabilities,
 	@$(BIN)/python -m tools.audit requirements-dev.lock
 	@$(BIN)/python -m tools.audit tools/site/requirements.lock
 
-assets: setup ## Build the real kube-apiservers, etcd, helm and Prometheus with Go, unless the environment names them
+assets: setup ## Build the programs that `make e2e` runs with Go, unless the environment names them
 	@$(BIN)/python -m tests.support.assets
 
 e2e: assets ## Run the contract and the whole daemon against real apiservers, in three lanes at once
@@ -89,18 +89,6 @@ versions: setup ## Run the contract and measure on every pinned kube-apiserver, 
 	@$(BIN)/python -m tests.support.assets --every-version
 	$(BIN)/pytest --every-version -m version --timeout=600 $(SLOWEST) tests/e2e
 	$(BIN)/pytest --every-version --timeout=1800 $(call WORKERS_OF,2) $(SLOWEST) tests/contract
-
-thanos: setup ## Build Thanos, and evaluate the rules of a fleet in its ruler
-	@$(BIN)/python -m tests.support.assets --thanos
-	$(BIN)/pytest --timeout=1800 $(SLOWEST) tests/e2e/test_thanos.py
-
-formats: setup ## Build Sloth, Pyrra, oslo, jsonnet and percli, and give them what is written for them
-	@$(BIN)/python -m tests.support.assets --formats
-	$(BIN)/pytest --timeout=600 $(SLOWEST) tests/e2e/test_formats.py
-
-otel: setup ## Build a collector of OpenTelemetry, and push metrics to it
-	@$(BIN)/python -m tests.support.assets --otel
-	$(BIN)/pytest --timeout=1200 $(SLOWEST) tests/e2e/test_otlp.py
 
 faults: assets ## Cause every fault, and write docs/faults.md from the results
 	$(BIN)/pytest tests/e2e/faults --golden

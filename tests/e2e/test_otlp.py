@@ -192,18 +192,11 @@ class Collected:
     daemon: Daemon
 
 
-def otelcol() -> Path:
-    try:
-        return assets.find(os.environ, assets.OTELCOL)
-    except assets.AssetsError as error:
-        pytest.skip(str(error))
-
-
 @pytest.fixture(scope="module")
 def collected(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collected]:
     folder = tmp_path_factory.mktemp("collector")
     with contextlib.ExitStack() as stack:
-        collector = stack.enter_context(OtelCollector(folder / "collector", otelcol()))
+        collector = stack.enter_context(OtelCollector(folder / "collector", assets.find(os.environ, assets.OTELCOL)))
         simulator = stack.enter_context(simulated(folder))
         daemon = stack.enter_context(pushing(folder / "daemon", folder, endpoint=collector.url))
         until_busy(daemon)

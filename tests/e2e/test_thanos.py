@@ -1,7 +1,4 @@
-"""The rules of a fleet in Thanos: two replicas of one cluster are one cluster, and a missing cluster stops no other.
-
-`make thanos` builds Thanos; without it these tests are skipped.
-"""
+"""The rules of a fleet in Thanos: two replicas of one cluster are one cluster, and a missing cluster stops no other."""
 
 import contextlib
 import json
@@ -55,7 +52,7 @@ class ThanosFleet:
 
     def __init__(self, folder: Path, stack: contextlib.ExitStack) -> None:
         self._folder, self._stack = folder, stack
-        self._program = thanos()
+        self._program = assets.find(os.environ, assets.THANOS)
         self._daemon = self._late_daemon()
         self.members = {server: self._member(*server) for server in SERVERS}
         rules, queriers = watchslo_rules(folder, "--fleet", "global", "--format", "thanos"), folder / "queriers.json"
@@ -84,13 +81,6 @@ class ThanosFleet:
         prometheus = self._stack.enter_context(Prometheus(folder, document))
         store = sidecar(self._folder / f"sidecar-{cluster}-{replica}", self._program, prometheus, folder / "data")
         return Member(prometheus, self._stack.enter_context(store))
-
-
-def thanos() -> Path:
-    try:
-        return assets.find(os.environ, assets.THANOS)
-    except assets.AssetsError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,7 @@
-"""Find the programs of a real control plane, kine, Helm and a new Prometheus, or build them from `tests/envtest`.
+"""Find the programs of other projects that the tests run, or build them from `tests/envtest`.
 
 `python -m tests.support.assets` builds the missing programs and prints the paths of all; with `--every-version` also
-the kube-apiservers that only `make versions` needs. `--thanos`, `--formats`, `--otel`, `--helm` and `--krew` build only
-these.
+the kube-apiservers that only `make versions` needs. `--helm` and `--krew` build only these.
 """
 
 import fcntl
@@ -81,7 +80,6 @@ THANOS = Program(
     "THANOS_ASSETS",
     tags="slicelabels",  # the querier panics without it: it reads labels of Prometheus in this form
 )
-"""Only `make thanos` needs it."""
 SLOTH = Program("sloth", "github.com/slok/sloth/cmd/sloth", "github.com/slok/sloth", "sloth", "SLOTH_ASSETS")
 OSLO = Program("oslo", "github.com/OpenSLO/oslo/cmd/oslo", "github.com/OpenSLO/oslo", "oslo", "OSLO_ASSETS")
 PYRRA_RULES = Program("pyrra-rules", ".", "github.com/pyrra-dev/pyrra", "pyrra", "PYRRA_ASSETS")
@@ -92,10 +90,10 @@ JSONNET = Program(
 )
 PERCLI = Program("percli", "github.com/perses/perses/cmd/percli", "github.com/perses/perses", "percli", "PERCLI_ASSETS")
 FORMATS = (SLOTH, OSLO, PYRRA_RULES, JSONNET, PERCLI)
-"""The tools that read what watchslo writes for them; only `make formats` needs these."""
+"""The tools that read what watchslo writes for them."""
 
 OTELCOL = Program("otelcol", ".", "go.opentelemetry.io/collector/otelcol", "otelcol", "OTELCOL_ASSETS")
-"""Only `make otel` needs it. Its own releases have no module to build, so `tests/envtest/otelcol` has a `main`."""
+"""Its distributions are no modules, so `tests/envtest/otelcol` has a `main`."""
 PROMETHEUS = Program(
     "prometheus",
     "github.com/prometheus/prometheus/cmd/prometheus",
@@ -108,7 +106,7 @@ PROMETHEUS = Program(
 KREW = Program("krew", "sigs.k8s.io/krew/cmd/krew", "sigs.k8s.io/krew", "krew", "KREW_ASSETS")
 KREW_CHECK = replace(KREW, name="validate-krew-manifest", package="sigs.k8s.io/krew/cmd/validate-krew-manifest")
 """Only `make release` needs these."""
-PROGRAMS = (KUBE_APISERVER, ETCD, OLD_KUBE_APISERVER, HELM, KINE, PROMETHEUS)
+PROGRAMS = (KUBE_APISERVER, ETCD, OLD_KUBE_APISERVER, HELM, KINE, PROMETHEUS, THANOS, OTELCOL, *FORMATS)
 
 
 def newest(env: Mapping[str, str]) -> Assets:
@@ -137,10 +135,7 @@ def find(env: Mapping[str, str], program: Program) -> Path:
     if not path.exists():
         targets = {
             **dict.fromkeys(FURTHER_KUBE_APISERVERS, "make versions"),
-            **dict.fromkeys(FORMATS, "make formats"),
             **dict.fromkeys((KREW, KREW_CHECK), "make release"),
-            THANOS: "make thanos",
-            OTELCOL: "make otel",
         }
         target = targets.get(program, "make assets")
         raise AssetsError(
@@ -192,13 +187,7 @@ def main() -> int:
     """Build what is missing and print the paths, or print why the build failed."""
     options = {*sys.argv[1:]}
     programs = (*PROGRAMS, *(FURTHER_KUBE_APISERVERS if "--every-version" in options else ()))
-    only = {
-        "--thanos": (THANOS,),
-        "--formats": FORMATS,
-        "--otel": (OTELCOL,),
-        "--helm": (HELM,),
-        "--krew": (KREW, KREW_CHECK),
-    }
+    only = {"--helm": (HELM,), "--krew": (KREW, KREW_CHECK)}
     programs = next((found for option, found in only.items() if option in options), programs)
     try:
         build_missing(os.environ, programs)

@@ -1,4 +1,4 @@
-"""A real collector of OpenTelemetry, from `make otel`: it receives OTLP over HTTP and writes each request as JSON."""
+"""A real collector of OpenTelemetry: it receives OTLP over HTTP and writes each request as JSON."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Thanos, from `make thanos`: sidecars of Prometheus servers, a querier of all of them, and a ruler that asks it."""
+"""Thanos: sidecars of Prometheus servers, a querier of all of them, and a ruler that asks it."""
 
 from collections.abc import Iterable
 from pathlib import Path

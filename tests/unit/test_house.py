@@ -223,8 +223,7 @@ class TestMakefile:
 class TestAssets:
     def test_pins_match_the_documented_versions(self) -> None:
         documented = (assets.PINS / "README.md").read_text()
-        further = (*assets.FURTHER_KUBE_APISERVERS, assets.THANOS, assets.OTELCOL, *assets.FORMATS, assets.KREW)
-        for program in (*assets.PROGRAMS, *further):
+        for program in (*assets.PROGRAMS, *assets.FURTHER_KUBE_APISERVERS, assets.KREW):
             assert f"{program.name} {program.version.removeprefix('v')}" in documented
 
     def test_assets_named_by_the_environment_are_used(self, tmp_path: Path) -> None:

@@ -254,7 +254,7 @@ class TestUnresponsive:
 
     def test_headline_before_the_first_watch_counts_none(self) -> None:
         service = replace(readings.SERVICE, unresponsive_for=12.0)
-        assert say(apiservers=(service,)).figures == (  # type: ignore[arg-type]
+        assert say(apiservers=(service,)).figures == (
             "no event of any watch can arrive; nothing else answers either, so the network from here may be cut"
         )
 
