@@ -34,9 +34,9 @@ class Authority:
         alternatives = ",".join([f"IP:{ip}", *(f"DNS:{host}" for host in hosts)])
         return self._issue(name, f"/CN={name}", f"subjectAltName={alternatives}\nextendedKeyUsage=serverAuth\n")
 
-    def client(self, user: str, group: str = "watchslo:tests") -> Pair:
-        """Issue a client certificate for `user` in `group`."""
-        return self._issue(f"client-{user}", f"/O={group}/CN={user}", "extendedKeyUsage=clientAuth\n")
+    def client(self, user: str, group: str = "watchslo:tests", days: int = DAYS) -> Pair:
+        """Issue a client certificate for `user` in `group`; one of -1 days expired yesterday."""
+        return self._issue(f"client-{user}", f"/O={group}/CN={user}", "extendedKeyUsage=clientAuth\n", days)
 
     def key(self, name: str) -> Path:
         """Make a private key, for example to sign service account tokens."""
@@ -50,13 +50,13 @@ class Authority:
         _openssl("req", "-x509", "-key", key, "-days", DAYS, "-subj", "/CN=watchslo tests", *usage, "-out", path)
         return Pair(path, key)
 
-    def _issue(self, name: str, subject: str, extensions: str) -> Pair:
+    def _issue(self, name: str, subject: str, extensions: str, days: int = DAYS) -> Pair:
         key, path = self.key(name), self._folder / f"{name}.crt"
         request, extra = self._folder / f"{name}.csr", self._folder / f"{name}.ext"
         extra.write_text(extensions)
         _openssl("req", "-new", "-key", key, "-subj", subject, "-out", request)
         signer = ("-CA", self._pair.certificate, "-CAkey", self._pair.key, "-CAcreateserial")
-        _openssl("x509", "-req", "-in", request, *signer, "-days", DAYS, "-extfile", extra, "-out", path)
+        _openssl("x509", "-req", "-in", request, *signer, "-days", days, "-extfile", extra, "-out", path)
         return Pair(path, key)
 
 

@@ -247,6 +247,7 @@ class ControlPlane(Started):
         self.authority = Authority(folder / "certs")
         self.ca = self.authority.ca
         self.serving = self.authority.server("kube-apiserver", ("localhost", SERVICE_NAME))
+        self.signing_key = self.authority.key("service-accounts")
         self._common = [*self._flags(), *flags]
         self.apiservers: list[Apiserver] = []
         for _ in range(apiservers):
@@ -357,13 +358,12 @@ class ControlPlane(Started):
     def _flags(self) -> list[str]:
         tokens = self.folder / "tokens.csv"
         tokens.write_text(f'{self.token},admin,1,"system:masters"\n')
-        signing = self.authority.key("service-accounts")
         flags: dict[str, str | Path] = {
             "tls-cert-file": self.serving.certificate,
             "tls-private-key-file": self.serving.key,
             "client-ca-file": self.ca,
-            "service-account-key-file": signing,
-            "service-account-signing-key-file": signing,
+            "service-account-key-file": self.signing_key,
+            "service-account-signing-key-file": self.signing_key,
             "service-account-issuer": f"https://{SERVICE_NAME}",
             "token-auth-file": tokens,
             "authorization-mode": "RBAC",
