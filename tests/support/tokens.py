@@ -16,7 +16,7 @@ def expired(token: str, key: Path) -> str:
     issued = claims["iat"] - 24 * HOUR
     claims.update(iat=issued, nbf=issued, exp=issued + HOUR)
     signed = f"{header}.{_base64(json.dumps(claims).encode())}"
-    command = ["openssl", "dgst", "-sha256", "-sign", key]
+    command: list[str | Path] = ["openssl", "dgst", "-sha256", "-sign", key]
     done = subprocess.run(command, input=signed.encode(), capture_output=True, check=True)
     return f"{signed}.{_base64(_joined(done.stdout))}"
 
