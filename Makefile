@@ -17,8 +17,8 @@ PATIENTLY := $(shell command -v chrt > /dev/null && echo chrt --idle 0)
 # Only these trace what they cover: that makes a test take twice the time.
 COVERED := $(addprefix tests/unit/,clock latency watch diagnose timeline own_metrics)
 # Long simulations of these: the other tests cover every branch without them.
-UNTRACED := $(addprefix tests/unit/,clock/test_world.py latency/test_accuracy.py diagnose/test_matrix.py \
-  watch/test_herd.py watch/test_inventory_properties.py watch/test_machine_properties.py)
+UNTRACED := $(addprefix tests/unit/,clock/test_world.py clock/test_commit_offset_properties.py latency/test_accuracy.py diagnose/test_matrix.py \
+  watch/test_herd.py watch/test_inventory_properties.py watch/test_machine_properties.py watch/test_garbled_watches.py)
 TRACED = $(filter-out $(UNTRACED),$(wildcard $(addsuffix /test_*.py,$(COVERED))))
 
 # With it, every process compiles its modules again, and pytest rewrites every test: that doubles the time of the tests.

@@ -5,6 +5,7 @@ The shapes are those of Perses 0.54 and of its plugins. `tests/e2e/test_formats.
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -18,12 +19,17 @@ from tools.dashboards.panels import Board, Look, Panel
 from tools.dashboards.perses import CLASSIC_HEATMAP
 
 FOLDER = Path(__file__).parents[3] / "dashboards/perses"
-WRITTEN = {name: yaml.safe_load(text) for name, text in perses_files().items()}
 Colour = Annotated[str, Field(pattern=r"^#(?:[0-9a-fA-F]{3}){1,2}$")]
 Key = Annotated[str, Field(pattern=r"^[a-zA-Z0-9_.-]+$", max_length=75)]
 Text = Annotated[str, Field(min_length=1)]
 Duration = Annotated[str, Field(pattern=r"^\d+[smhd]$")]
 each_board = pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.uid)
+
+
+@cache
+def written() -> dict[str, Any]:
+    """Return the documents by file name."""
+    return {name: yaml.safe_load(text) for name, text in perses_files().items()}
 
 
 class _Shape(BaseModel):
@@ -227,7 +233,7 @@ class _Dashboard(_Shape):
 
 
 def dashboard(board: Board) -> dict[str, Any]:
-    found: dict[str, Any] = WRITTEN[f"{board.uid}.yaml"]["spec"]["config"]
+    found: dict[str, Any] = written()[f"{board.uid}.yaml"]["spec"]["config"]
     return found
 
 
@@ -260,7 +266,7 @@ def test_files_match_the_code() -> None:
 @each_board
 class TestDashboards:
     def test_object_is_that_of_the_operator(self, board: Board) -> None:
-        document = WRITTEN[f"{board.uid}.yaml"]
+        document = written()[f"{board.uid}.yaml"]
         assert (document["apiVersion"], document["kind"]) == ("perses.dev/v1alpha2", "PersesDashboard")
         assert document["metadata"] == {"name": board.uid}
         assert document["spec"].keys() == {"config"}

@@ -6,10 +6,11 @@ import pytest
 
 from tests.unit.monitor.cluster import Cluster, Log, Watch
 from tests.unit.monitor.inside import config, running
-from watchslo.monitor.storage_prober import AGAIN_SECONDS, UNKNOWN_SECONDS, find_kind
+from watchslo.monitor.storage_prober import UNKNOWN_SECONDS, find_kind
 from watchslo.snapshot import StorageKind
 from watchslo.watch.failure import Failure, Reason
 
+AGAIN_SECONDS = 600.0  # in place of an hour, which would take seconds of CPU
 KINE, SEQUENCE, UNKNOWN = StorageKind.KINE, StorageKind.SEQUENCE, StorageKind.UNKNOWN
 
 
@@ -74,7 +75,8 @@ async def test_failure_proves_nothing(cluster: Cluster, reason: Reason) -> None:
     assert failure.reason is reason
 
 
-async def test_daemon_asks_again_until_it_is_known(cluster: Cluster, log: Log) -> None:
+async def test_daemon_asks_again_until_it_is_known(cluster: Cluster, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("watchslo.monitor.storage_prober.AGAIN_SECONDS", AGAIN_SECONDS)
     cluster.is_kine, cluster.refuses_future, cluster.git_version = True, False, "v1.36.3+k3s1"
     cluster.compacted = 0
     async with running(config("pods")) as run:

@@ -17,7 +17,7 @@ from watchslo.serve.metrics.views import per_watch
 from watchslo.snapshot import HistogramReading, NativeBuckets, Snapshot, StreamReading
 
 PROTOBUF, TEXT = negotiate(ACCEPT, ""), negotiate("", "")
-MANY = readings.many(300, readings.STALLED)
+MANY = readings.many(30, readings.STALLED)
 KEY = Label("key", "a key")
 
 
