@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -175,27 +175,14 @@ def parse_apiservers(value: object) -> object:
 
 def parse_page(value: str) -> str:
     """Return the URL of a page that browsers open."""
-    try:
-        parts = urlsplit(value)
-        usable = parts.scheme in _DEFAULT_PORTS and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable or not value.isprintable():
-        raise ValueError(f"{value} is not the URL of a page; write for example https://watchslo.example.com/")
-    if parts.username is not None:
+    if _url_parts(value, "a page", "https://watchslo.example.com/").username is not None:
         raise ValueError("the URL has a user, which every reader of the page would see; remove the user")
     return value
 
 
 def parse_collector(value: str) -> str:
     """Return the URL of a collector without the path of a signal, which is the same at all of them."""
-    try:
-        parts = urlsplit(value)
-        usable = parts.scheme in _DEFAULT_PORTS and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable or not value.isprintable():
-        raise ValueError(f"{value} is not the URL of a collector; write for example http://collector:4318")
+    parts = _url_parts(value, "a collector", "http://collector:4318")
     if parts.username is not None:
         raise ValueError("the URL has a user; remove the user, and put credentials into a file for `headersFile`")
     if parts.path.rstrip("/").endswith(METRICS_PATH):
@@ -203,6 +190,18 @@ def parse_collector(value: str) -> str:
     if parts.query or parts.fragment:
         raise ValueError(f"{value} contains more than a path; write {value.partition('?')[0].partition('#')[0]}")
     return value.rstrip("/")
+
+
+def _url_parts(value: str, what: str, example: str) -> SplitResult:
+    """Return the parts of a URL for HTTP or HTTPS."""
+    try:
+        parts = urlsplit(value)
+        usable = parts.scheme in _DEFAULT_PORTS and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or not value.isprintable():
+        raise ValueError(f"{value} is not the URL of {what}; write for example {example}")
+    return parts
 
 
 def _urls(values: list[object]) -> list[str]:
