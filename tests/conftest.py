@@ -52,6 +52,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("minor", [*programs.KUBE_APISERVERS] if every else mark.args)
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """One more than the CPUs: some tests wait for processes, sockets or threads."""
     return (os.cpu_count() or 1) + 1
