@@ -26,8 +26,8 @@ YOUNG_GENERATIONS = (
 CLOCKS = {name: getattr(time, name) for name in ("time", "monotonic", "thread_time")}
 
 # No example has a deadline, and CI must run the same examples each time.
-settings.register_profile("local", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True)
+settings.register_profile("local", deadline=None, max_examples=50)
+settings.register_profile("ci", deadline=None, max_examples=50, derandomize=True)
 settings.register_profile(
     "mutate",
     parent=settings.get_profile("ci"),

@@ -15,9 +15,9 @@ from watchslo.watch.failure import Reason
 
 HOSTS = ("10.0.0.1", "10.0.0.2")
 ROUNDS = 12
-ROUND_SECONDS = 12
+ROUND_SECONDS = 8
 SETTLED_SECONDS = 330  # until windows of five minutes are full again, and what is refused is tried again
-WRITE_SECONDS = 0.4  # between two events of a resource: enough of them in a minute for all quantiles
+WRITE_SECONDS = 0.8  # between two events of a resource: enough of them in a minute for all quantiles
 SLACK = 5  # entries, such as a request that only the churn has made: much less than one for each round
 
 BOUNDED = (

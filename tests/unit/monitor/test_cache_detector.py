@@ -9,7 +9,7 @@ from tests.unit.monitor.inside import Running, config, keep_writing, running
 from watchslo.model import Resource
 from watchslo.watch.failure import Reason
 
-AGAIN_SECONDS = 600.0  # in place of an hour, which would take seconds of CPU
+AGAIN_SECONDS = 120.0  # in place of an hour, which would take seconds of CPU
 
 
 def caches(run: Running) -> dict[str, tuple[bool, bool]]:

@@ -6,11 +6,11 @@ import pytest
 
 from tests.unit.monitor.cluster import Cluster, Log, Watch
 from tests.unit.monitor.inside import config, running
-from watchslo.monitor.storage_prober import UNKNOWN_SECONDS, find_kind
+from watchslo.monitor.storage_prober import find_kind
 from watchslo.snapshot import StorageKind
 from watchslo.watch.failure import Failure, Reason
 
-AGAIN_SECONDS = 600.0  # in place of an hour, which would take seconds of CPU
+AGAIN_SECONDS, UNKNOWN_SECONDS = 120.0, 30.0  # in place of an hour and five minutes, which would take seconds of CPU
 KINE, SEQUENCE, UNKNOWN = StorageKind.KINE, StorageKind.SEQUENCE, StorageKind.UNKNOWN
 
 
@@ -77,6 +77,7 @@ async def test_failure_proves_nothing(cluster: Cluster, reason: Reason) -> None:
 
 async def test_daemon_asks_again_until_it_is_known(cluster: Cluster, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("watchslo.monitor.storage_prober.AGAIN_SECONDS", AGAIN_SECONDS)
+    monkeypatch.setattr("watchslo.monitor.storage_prober.UNKNOWN_SECONDS", UNKNOWN_SECONDS)
     cluster.is_kine, cluster.refuses_future, cluster.git_version = True, False, "v1.36.3+k3s1"
     cluster.compacted = 0
     async with running(config("pods")) as run:
