@@ -16,6 +16,7 @@ from watchslo.app.table import plain_console
 from watchslo.config.model import Config
 from watchslo.config.values import parse_duration
 from watchslo.errors import ConfigError
+from watchslo.monitor.readiness import StartState
 from watchslo.monitor.supervisor import Supervisor
 from watchslo.monitor.task_supervisor import TaskSupervisor
 from watchslo.snapshot import Snapshot
@@ -24,6 +25,8 @@ from watchslo.timeline.timeline import Account, Timeline
 SHORTEST_SECONDS = 5.0
 START_SECONDS = 30.0  # to wait until the clock ticks and every watch is open; then the open ones are measured
 UNREACHABLE_SECONDS = 10.0  # to wait for a cluster of which no answer came: more would only delay the reason
+PATIENCE = {StartState.OPENING: START_SECONDS, StartState.UNREACHABLE: UNREACHABLE_SECONDS}
+"""For how many seconds a start is waited for; not at all in other states."""
 SEAL_SECONDS = 2.5  # until the last second is sealed: it must end, and a tick must follow
 LOOK_SECONDS = 0.2
 BAR_CHARACTERS = 20
@@ -127,9 +130,7 @@ async def _wait(supervisor: Supervisor, period: MeasurementPeriod, progress: Pro
     """Set `stop` when the period is over, or if no watch opened in time."""
     starting = progress.add_task("starting", total=START_SECONDS)
     began = time.monotonic()
-    while supervisor.starting and not progress.finished:
-        if supervisor.unreachable and time.monotonic() - began > UNREACHABLE_SECONDS:
-            break
+    while time.monotonic() - began < PATIENCE.get(supervisor.start, 0.0):
         await _advance(progress, starting)
         progress.update(starting, description=_start_obstacle(await supervisor.snapshot()))
     progress.remove_task(starting)

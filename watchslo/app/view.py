@@ -89,11 +89,6 @@ class View:
     not_ready: tuple[str, ...]
     tainted_seconds: float
 
-    @property
-    def starting(self) -> bool:
-        """True while a watch is not open yet, or not yet known to belong to a domain."""
-        return bool(self.not_ready) or any(line.up and line.membership == "pending" for line in self.lines)
-
 
 # --- our own measurement ----------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import structlog
 from watchslo.kube.discovery import Catalogue, Discovery
 from watchslo.monitor.apiserver_set import ApiserverSet
 from watchslo.monitor.failure_log import FailureLog
+from watchslo.snapshot import FailureReading
 from watchslo.watch.backoff import Backoff
 from watchslo.watch.failure import Failure
 
@@ -44,9 +45,9 @@ class DiscoveryLoop:
         return self._discovery.catalogue
 
     @property
-    def failure(self) -> str | None:
+    def failure(self) -> FailureReading | None:
         """Why discovery fails, in a sentence; None while it does not."""
-        return self._failures.now.message if self._failures.now else None
+        return self._failures.now
 
     def refresh_soon(self) -> None:
         """Discover again without waiting for the next turn."""

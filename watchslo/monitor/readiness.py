@@ -1,12 +1,26 @@
 """Whether the daemon measures what it should, and if not, why."""
 
 from collections.abc import Iterator
+from enum import Enum, auto
 
 from watchslo.monitor.clock_assignment import ClockAssignment
 from watchslo.monitor.discovery_loop import DiscoveryLoop
 from watchslo.monitor.reconciler import Reconciler
 from watchslo.monitor.watch_set import WatchSet
 from watchslo.timeline.condition import placed
+from watchslo.watch.failure import Reason
+
+NEED_THE_USER = frozenset({Reason.UNAUTHORIZED, Reason.FORBIDDEN, Reason.CREDENTIALS, Reason.TLS})
+"""Reasons of failures that waiting is unlikely to end."""
+
+
+class StartState(Enum):
+    """What the start of a monitor waits for."""
+
+    UNREACHABLE = auto()  # the cluster, which has never answered what it serves
+    REFUSED = auto()  # the user: everything is refused, or the credentials cannot be used
+    OPENING = auto()  # the clock, or a watch that is not open and measured yet
+    DONE = auto()
 
 
 class Readiness:
@@ -18,26 +32,28 @@ class Readiness:
         self._watches = watches
 
     @property
-    def starting(self) -> bool:
-        """Whether a watch has not been opened yet, or is open and not yet measured."""
-        return any(self.not_ready()) or any(
-            watch.session.up and not watch.statistics.measured for watch in self._watches.all
-        )
-
-    @property
-    def unreachable(self) -> bool:
-        """Whether the cluster has been asked what it serves, and has never answered."""
-        return self._discovery.catalogue is None and self._discovery.failure is not None
+    def start(self) -> StartState:
+        """What the start waits for, if it does."""
+        if self._discovery.catalogue is None and (failure := self._discovery.failure):
+            return StartState.REFUSED if failure.reason in NEED_THE_USER else StartState.UNREACHABLE
+        watches = self._watches.all
+        if any(watch.session.up and not watch.statistics.measured for watch in watches):
+            return StartState.OPENING
+        if not any(self.not_ready()):
+            return StartState.DONE
+        failures = [None if watch.session.up else watch.session.last_failure for watch in watches]
+        refused = failures and all(failure and failure.reason in NEED_THE_USER for failure in failures)
+        return StartState.REFUSED if refused else StartState.OPENING
 
     def not_ready(self) -> Iterator[str]:
         """Yield the reasons why the daemon is not ready, in sentences; none if it is ready."""
-        reconciler, assignment = self._reconciler, self._watches.assignment
+        reconciler, assignment, failure = self._reconciler, self._watches.assignment, self._discovery.failure
         if reconciler.config.paused:
             yield "Watching is paused."
         elif reconciler.begins_in > 0.0:
             yield f"The first request waits for {reconciler.begins_in:.0f} s more, as `startDelay` says."
         elif self._discovery.catalogue is None or not reconciler.is_tried:
-            yield f"The cluster is being discovered. {self._discovery.failure or ''}".rstrip()
+            yield f"The cluster is being discovered. {failure.message if failure else ''}".rstrip()
         elif assignment is None:
             if not reconciler.desired.elsewhere:  # else the other shards have all watches
                 yield "The cluster serves nothing of what is configured."

@@ -19,7 +19,7 @@ from watchslo.monitor.apiserver_set import ApiserverSet
 from watchslo.monitor.discovery_loop import DiscoveryLoop
 from watchslo.monitor.evaluator import Evaluator
 from watchslo.monitor.lag import Lag, keep_beating
-from watchslo.monitor.readiness import Readiness
+from watchslo.monitor.readiness import Readiness, StartState
 from watchslo.monitor.readings import SnapshotBuilder
 from watchslo.monitor.reconciler import Reconciler
 from watchslo.monitor.responsiveness_loop import ResponsivenessLoop
@@ -188,14 +188,9 @@ class Supervisor:
         return f"{len(ended)} of the tasks that measure have ended: {', '.join(ended)}" if ended else None
 
     @property
-    def starting(self) -> bool:
-        """Whether a watch has not been opened yet, or is open and not yet measured."""
-        return self._readiness.starting
-
-    @property
-    def unreachable(self) -> bool:
-        """Whether the cluster has never answered what it serves, but has been asked."""
-        return self._readiness.unreachable
+    def start(self) -> StartState:
+        """What the start waits for, if it does."""
+        return self._readiness.start
 
 
 def thresholds(config: Config) -> set[float]:

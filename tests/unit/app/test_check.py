@@ -229,6 +229,13 @@ def test_unreachable_cluster_exits_with_2_without_waiting_for_the_start(ask: Che
     assert time.monotonic() - BEGINNING < UNREACHABLE_SECONDS + 1, "there was nothing to wait for"
 
 
+@pytest.mark.parametrize("reason", [Reason.FORBIDDEN, Reason.CREDENTIALS])
+def test_refusal_is_not_waited_for(ask: Check, cluster: Cluster, reason: Reason) -> None:
+    cluster.fail(reason)
+    assert ask(replace(OPTIONS, duration="5m")) == 2
+    assert time.monotonic() - BEGINNING < UNREACHABLE_SECONDS / 2
+
+
 def test_cluster_that_answers_after_seconds_is_waited_for(
     ask: Check, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

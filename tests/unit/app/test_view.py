@@ -180,9 +180,6 @@ def test_causes_unproven_and_not_ready_are_sentences() -> None:
     )
     assert seen.unproven == ("Unproven: its storage is kine, not etcd.",)
     assert seen.not_ready == ()
-    assert not view(streams=(readings.TAIL,)).starting
-    assert view(streams=(replace(readings.TAIL, membership="pending"),)).starting
-    assert view_of(readings.EMPTY).starting
     assert view_of(readings.EMPTY).not_ready == ("the clock has not ticked yet", "no stream has started")
 
 

@@ -9,6 +9,7 @@ from tests.unit.monitor.cluster import Cluster, nowhere
 from watchslo.config.model import Config
 from watchslo.kube.credentials import CredentialSource
 from watchslo.model import Resource
+from watchslo.monitor.readiness import StartState
 from watchslo.monitor.supervisor import Supervisor
 from watchslo.snapshot import BuildReading, Snapshot, StreamReading
 
@@ -52,8 +53,8 @@ class Running:
     def labels(self) -> list[str]:
         return [stream.watch for stream in self.snapshot().streams]
 
-    def starting(self) -> bool:
-        return self.supervisor.starting
+    def start(self) -> StartState:
+        return self.supervisor.start
 
     def not_ready(self) -> tuple[str, ...]:
         return self.snapshot().monitor.not_ready

@@ -14,6 +14,7 @@ from watchslo.config.model import Config
 from watchslo.kube.limiter import Limiter
 from watchslo.model import Resource
 from watchslo.monitor.auditor import Auditor
+from watchslo.monitor.readiness import StartState
 from watchslo.monitor.supervisor import REFRESH_SECONDS
 from watchslo.snapshot import DomainReading
 from watchslo.watch.failure import Reason
@@ -226,7 +227,7 @@ class TestForeign:
         async with running(config("pods", "nodes"), start=600) as run:
             assert where(run, "pods") == ("main", "pending")
             assert cluster.count("probe", "pods") < 25
-            assert run.supervisor.starting
+            assert run.start() is StartState.OPENING
             cluster.write(PODS)
             assert not run.not_ready()
             cluster.fail(None, "probe", "pods")

@@ -21,6 +21,7 @@ from watchslo.config.model import Config
 from watchslo.errors import ConfigError
 from watchslo.kube.reviews import Review
 from watchslo.model import Resource
+from watchslo.monitor.readiness import StartState
 from watchslo.monitor.supervisor import Supervisor
 from watchslo.monitor.task_supervisor import TaskSupervisor
 from watchslo.snapshot import ShardReading, Snapshot
@@ -33,16 +34,45 @@ class TestStart:
     async def test_becomes_ready(self, cluster: Cluster, log: Log) -> None:
         async with running(config("pods", "nodes"), start=0.003) as run:
             assert run.not_ready() == ("The cluster is being discovered.",)
-            assert run.starting()
+            assert run.start() is StartState.OPENING
             await asyncio.sleep(STARTED_SECONDS)
             assert run.not_ready() == ()
-            assert not run.starting()
+            assert run.start() is StartState.DONE
             assert run.labels == ["pods", "nodes"]
             assert run.stream("pods").membership == "member"
             assert run.snapshot().domains[0].ticks_on == ("events",)
             assert run.snapshot().apiservers[0].version == "v1.36.3"
             assert set(log.events) == {"ticking", "audited"}
         assert not cluster.is_open
+
+    @pytest.mark.parametrize(
+        ("reason", "state"),
+        [
+            (Reason.REFUSED, StartState.UNREACHABLE),
+            (Reason.UNAUTHORIZED, StartState.REFUSED),
+            (Reason.CREDENTIALS, StartState.REFUSED),
+            (Reason.TLS, StartState.REFUSED),
+        ],
+    )
+    async def test_cluster_that_never_answered_is_unreachable_or_refuses(
+        self, cluster: Cluster, reason: Reason, state: StartState
+    ) -> None:
+        cluster.fail(reason)
+        async with running(config("pods"), start=1) as run:
+            assert run.start() is state
+
+    async def test_watches_that_are_all_refused_are_not_waited_for(self, cluster: Cluster) -> None:
+        for kind in ("list", "watch", "tick"):
+            cluster.fail(Reason.FORBIDDEN, kind)
+        async with running(config("pods", "nodes")) as run:
+            assert run.not_ready()
+            assert run.start() is StartState.REFUSED
+
+    async def test_clock_is_waited_for_while_any_watch_is_open(self, cluster: Cluster) -> None:
+        cluster.fail(Reason.FORBIDDEN, "tick")
+        cluster.fail(Reason.FORBIDDEN, "list", "nodes")
+        async with running(config("pods", "nodes")) as run:
+            assert run.start() is StartState.OPENING
 
     async def test_statistics_are_measured(self, cluster: Cluster) -> None:
         async with running(config("pods")) as run:
@@ -227,7 +257,7 @@ class TestShards:
         empty = next(index for index in range(4) if not any(self.sharded(index).shard.has(name) for name in self.NAMES))
         async with running(self.sharded(empty)) as run:
             assert run.not_ready() == ()
-            assert not run.starting()
+            assert run.start() is StartState.DONE
             cluster.asked.clear()
             await asyncio.sleep(60)
             assert cluster.count("tick") == 0

@@ -11,6 +11,7 @@ from watchslo.app import logs
 from watchslo.app.details import written
 from watchslo.app.hints import hints, unready
 from watchslo.app.http_endpoint import NO_CREDENTIALS, DaemonCredentials
+from watchslo.app.measurement import PATIENCE
 from watchslo.app.table import draw, plain_console
 from watchslo.app.top.choice import Choice
 from watchslo.app.top.sources import Daemon, Measurement, Source
@@ -18,7 +19,6 @@ from watchslo.app.view import NOT_YET, View
 from watchslo.errors import ConfigError, ConnectError
 from watchslo.timeline.format import part_note
 
-START_SECONDS = 30.0  # to wait until all watches of a local measurement are open
 ONCE_SECONDS = 10.0  # of measurement before the single table of --once
 LOOK_SECONDS = 0.5
 
@@ -69,20 +69,20 @@ def _source(options: TopOptions) -> Source:
 async def _once(source: Source, watch: str | None) -> None:
     async with source:
         if isinstance(source, Measurement):
-            await _until_up(source)
-            await asyncio.sleep(ONCE_SECONDS)
+            await asyncio.sleep(ONCE_SECONDS if await _until_up(source) else 0.0)
         try:
             await _print_details(source, watch) if watch else _print(await source.view())
         except ConnectError as error:
             raise ConnectError(f"{source.place}: {error}") from None
 
 
-async def _until_up(source: Source) -> None:
-    """Wait until all watches are open; at most `START_SECONDS`, because some may never open."""
+async def _until_up(source: Measurement) -> bool:
+    """Wait until all watches are open, but not for what may never come; return whether any watch is open."""
     waited = 0.0
-    while waited < START_SECONDS and (await source.view()).starting:
+    while waited < PATIENCE.get(source.start, 0.0):
         await asyncio.sleep(LOOK_SECONDS)
         waited += LOOK_SECONDS
+    return any(line.up for line in (await source.view()).lines)
 
 
 async def _print_details(source: Source, watch: str) -> None:

@@ -15,6 +15,7 @@ from watchslo.app.status_client import DETAILS_PATH, UNREADABLE, DaemonAddress, 
 from watchslo.app.view import UnreadableError, View, read, view_of
 from watchslo.config.model import Config
 from watchslo.errors import ConnectError
+from watchslo.monitor.readiness import StartState
 from watchslo.monitor.supervisor import Supervisor
 from watchslo.monitor.task_supervisor import TaskSupervisor
 from watchslo.snapshot import Snapshot
@@ -73,7 +74,10 @@ class Daemon:
 
 
 class Measurement:
-    """A supervisor with its own loop in its own thread, so that drawing does not delay timestamps."""
+    """A supervisor with its own loop in its own thread, so that drawing does not delay timestamps.
+
+    `start` is what its start waits for.
+    """
 
     place = "local measurement"
 
@@ -83,6 +87,7 @@ class Measurement:
         self._first = Future[None]()
         self._timeline = Timeline()
         self._latest: Snapshot
+        self.start = StartState.OPENING
         self._loop: asyncio.AbstractEventLoop
         self._done: asyncio.Future[None]
 
@@ -126,9 +131,12 @@ class Measurement:
             await supervisor.run(stop)
 
     async def _keep_showing(self, supervisor: Supervisor, stop: asyncio.Event) -> None:
-        self._latest = await supervisor.snapshot()
+        await self._show(supervisor)
         self._first.set_result(None)
         while not self._over.is_set():
             await asyncio.sleep(LOOK_SECONDS)
-            self._latest = await supervisor.snapshot()
+            await self._show(supervisor)
         stop.set()
+
+    async def _show(self, supervisor: Supervisor) -> None:
+        self._latest, self.start = await supervisor.snapshot(), supervisor.start
