@@ -605,6 +605,8 @@ def rules(config: Path | None, **options: Any) -> None:
 @click.option(
     "--service-account", default="watchslo", show_default=True, help="Name of the service account and of its roles."
 )
+@click.option("--user", metavar="NAME", help="Bind the roles to this user, for commands in a terminal.")
+@click.option("--group", metavar="NAME", help="Bind the roles to this group of users.")
 @click.option("--include-secrets", is_flag=True, help="Allow reading secrets, if the configuration watches them.")
 def rbac(
     config: Path | None,
@@ -612,6 +614,8 @@ def rbac(
     context: str | None,
     namespace: str,
     service_account: str,
+    user: str | None,
+    group: str | None,
     *,
     include_secrets: bool,
 ) -> None:
@@ -622,7 +626,7 @@ def rbac(
     """
     from watchslo.app.rbac import RbacOptions, rbac  # noqa: PLC0415 - each command imports only its own parts
 
-    rbac(config, kubeconfig, context, RbacOptions(namespace, service_account, include_secrets))
+    rbac(config, kubeconfig, context, RbacOptions(namespace, service_account, include_secrets, user, group))
 
 
 @commands.command(epilog="Example:  watchslo validate watchslo.yaml")

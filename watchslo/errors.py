@@ -33,3 +33,8 @@ def error_location(error: BaseException) -> str:
         trace = trace.tb_next
     where = f"{trace.tb_frame.f_code.co_qualname}:{trace.tb_lineno}" if trace else "unknown"
     return f"{type(error).__name__} in {where}"
+
+
+def install_extra(extra: str) -> str:
+    """Return how to install an optional part, for an error."""
+    return f"pip install 'watchslo[{extra}]', or pipx install --force 'watchslo[{extra}]' if pipx installed it"

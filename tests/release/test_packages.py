@@ -146,3 +146,10 @@ def fetched(url: str) -> str:
     with urllib.request.urlopen(url, timeout=10) as answer:
         text: str = answer.read().decode()
         return text
+
+
+def test_dashboards_are_those_of_the_repository(dist: Path, checkout: Checkout) -> None:
+    folder = checkout.folder / "dashboards"
+    files = archive.unpacked((dist / f"watchslo-dashboards-{checkout.version}.tar.gz").read_bytes())
+    assert files == {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    assert {"watchslo-slo.json", "perses/watchslo-slo.yaml"} <= files.keys()

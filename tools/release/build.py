@@ -39,6 +39,7 @@ def release(repository: Path, into: Path, programs: Programs, tag: str | None = 
         bill_of_materials(checkout, into)
         chart(checkout, into, programs.helm)
         plugin(checkout, into)
+        dashboards(checkout, into)
         site(checkout, into, programs.site_python)
     sums(into)
     return sorted(into.iterdir())
@@ -85,14 +86,23 @@ def plugin(checkout: Checkout, into: Path) -> None:
     (into / "watchslo.yaml").write_text(krew.manifest(described, made))
 
 
+def dashboards(checkout: Checkout, into: Path) -> None:
+    """Write the dashboards of Grafana and Perses in one archive: an installation has none."""
+    _pack(checkout, checkout.folder / "dashboards", into / f"watchslo-dashboards-{checkout.version}.tar.gz")
+
+
 def site(checkout: Checkout, into: Path, python: Path) -> None:
     """Write the documentation as a site, in one archive."""
     with tempfile.TemporaryDirectory() as folder:
         options = ("--strict", "--quiet", "--config-file", "tools/site/mkdocs.yml", "--site-dir", folder)
         _run(checkout, "-m", "mkdocs", "build", *options, program=python)
-        root = Path(folder)
-        files = {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}
-    (into / f"watchslo-site-{checkout.version}.tar.gz").write_bytes(archive.packed(files, checkout.time))
+        _pack(checkout, Path(folder), into / f"watchslo-site-{checkout.version}.tar.gz")
+
+
+def _pack(checkout: Checkout, folder: Path, into: Path) -> None:
+    """Write all files of a folder as one archive."""
+    files = {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    into.write_bytes(archive.packed(files, checkout.time))
 
 
 def sums(into: Path) -> None:

@@ -11,7 +11,7 @@ import yaml
 from watchslo.app.session import run_on_loop
 from watchslo.config.loading import load
 from watchslo.config.model import Config
-from watchslo.errors import ConnectError
+from watchslo.errors import ConfigError, ConnectError
 from watchslo.kube.connect import connect
 from watchslo.kube.credentials import CredentialSource
 from watchslo.kube.discovery import Catalogue, Discovery
@@ -31,11 +31,27 @@ LONGEST_LINE = 120  # characters
 
 @dataclass(frozen=True, slots=True)
 class RbacOptions:
-    """The options of `watchslo rbac`: the service account, and whether its roles may include secrets."""
+    """The options of `watchslo rbac`: whose roles these are, and whether they may include secrets.
+
+    A user or a group takes the place of the service account, whose name the roles have all the same.
+    """
 
     namespace: str = "watchslo"
     service_account: str = "watchslo"
     include_secrets: bool = False
+    user: str | None = None
+    group: str | None = None
+
+    @property
+    def subject(self) -> dict[str, str]:
+        """The subject of the bindings; raises ConfigError for a user and a group at once."""
+        if self.user is not None and self.group is not None:
+            raise ConfigError("--user and --group: the roles have one subject; remove one of the options")
+        if self.user is not None:
+            return {"kind": "User", "apiGroup": RBAC, "name": self.user}
+        if self.group is not None:
+            return {"kind": "Group", "apiGroup": RBAC, "name": self.group}
+        return {"kind": "ServiceAccount", "name": self.service_account, "namespace": self.namespace}
 
 
 def rbac(file: Path | None, kubeconfig: Path | None, context: str | None, options: RbacOptions) -> None:
@@ -89,9 +105,8 @@ def _role(role: Role, options: RbacOptions) -> str:
 
 
 def _binding(role: Role, options: RbacOptions) -> str:
-    subject = {"kind": "ServiceAccount", "name": options.service_account, "namespace": options.namespace}
     reference = {"apiGroup": RBAC, "kind": _kind(role), "name": options.service_account}
-    return _yaml(_head(f"{_kind(role)}Binding", role, options) | {"roleRef": reference, "subjects": [subject]})
+    return _yaml(_head(f"{_kind(role)}Binding", role, options) | {"roleRef": reference, "subjects": [options.subject]})
 
 
 def _kind(role: Role) -> str:

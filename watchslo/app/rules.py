@@ -70,7 +70,9 @@ def documents(file: Path | None, options: RulesOptions) -> Sequence[dict[str, An
         return [_rules(config, settings, options, labels)]
     if options.fleet is not None or options.shrink != 1:
         option = "--shrink" if options.fleet is None else "--fleet"
-        raise ConfigError(f"{option}: {options.format} has objectives only, and no windows; remove the option")
+        raise ConfigError(
+            f"{option}: the file for {options.format} has objectives, and no rules that this changes; remove it"
+        )
     levels = service_levels(config, settings)
     match options.format:
         case "pyrra":

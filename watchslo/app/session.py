@@ -18,7 +18,7 @@ from watchslo.app.authorization import Authorizer
 from watchslo.app.garbage import GarbageCollection
 from watchslo.config.model import Config, ServerLimitsConfig
 from watchslo.config.values import Listen, parse_listen
-from watchslo.errors import ConfigError
+from watchslo.errors import ConfigError, install_extra
 from watchslo.event_loop import TimedEventLoop
 from watchslo.kube.connect import connect
 from watchslo.monitor.supervisor import Supervisor
@@ -147,9 +147,7 @@ async def _pushing(
     try:
         from watchslo.app.pushing import pusher  # noqa: PLC0415 - it needs the extra `otlp`
     except ModuleNotFoundError as error:
-        raise ConfigError(
-            f"otlp needs the package {error.name}: pip install 'watchslo[otlp]', or remove the key"
-        ) from None
+        raise ConfigError(f"otlp needs the package {error.name}: {install_extra('otlp')}, or remove the key") from None
     found = pusher(supervisor.evaluated, history, config, listener.getsockname()[1])
     found.start()
     try:

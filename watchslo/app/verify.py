@@ -11,8 +11,10 @@ from rich.table import Table
 
 from watchslo.app import logs
 from watchslo.app.guarantees import document, sentences, totals
+from watchslo.app.hints import problems, unready
 from watchslo.app.measurement import MeasurementPeriod, MeasurementResult, measured, seconds_of
 from watchslo.app.table import plain_console
+from watchslo.app.view import view_of
 from watchslo.config.loading import load, narrow
 from watchslo.config.model import Config, GuaranteesConfig, WatchConfig
 from watchslo.errors import ConfigError
@@ -113,12 +115,14 @@ def _print(measurement: MeasurementResult) -> None:
     console.print(table)
     for sentence in _about_past(measurement.snapshot.streams):
         console.print(sentence)
-    for sentence in measurement.snapshot.monitor.not_ready:
+    view = view_of(measurement.snapshot)
+    for sentence in (*unready(view), *problems(view)):
         console.print(sentence, style="yellow")
     if interruption := measurement.interruption:
         console.print(interruption, style="yellow")
     if exit_code == UNKNOWN:
-        console.print("Nothing was verified: no event arrived. Watch resources that change.", style="yellow")
+        advice = " Watch resources that change." if any(line.up for line in view.lines) else ""
+        console.print(f"Nothing was verified: no event arrived.{advice}", style="yellow")
         return
     for sentence in sentences(found):
         console.print(sentence, style="bold red" if exit_code == VIOLATED else "green")

@@ -44,9 +44,11 @@ def connect(
         raise ConnectError(
             f"{service_account / 'token'}: no such file; give the pod a service account and mount its token"
         )
+    if named := environ.get("KUBECONFIG"):
+        raise ConnectError(f"no cluster: $KUBECONFIG names {named}, which does not exist; name a file that exists")
     raise ConnectError(
-        "no cluster: this is not a pod, $KUBECONFIG names no existing file and there is no ~/.kube/config; "
-        "name a kubeconfig with --kubeconfig"
+        "no cluster: this is not a pod, and there is no ~/.kube/config; "
+        "name a kubeconfig with --kubeconfig or in $KUBECONFIG"
     )
 
 

@@ -217,7 +217,9 @@ def _find_entry(entries: Mapping[str, ConfigNode], kind: str, names: Entry, orig
 
 
 def _no_context(context: str | None, known: list[str]) -> str:
-    if context is None:
+    if not known:
+        return "has no contexts; add one, or name another kubeconfig with --kubeconfig"
+    if not context:
         return f"has no current context; choose one with --context: {', '.join(known)}"
     near = difflib.get_close_matches(context, known, n=1)
     return f"has no context {context}; " + (f"did you mean {near[0]}?" if near else f"choose one of {', '.join(known)}")

@@ -14,6 +14,7 @@ from watchslo.timeline.verdict import Level
 UNJUDGED_SHARE = 0.1  # of the minutes: with more of them, a report that found nothing is not good
 AGO_SECONDS = 150.0  # a span that ends this long before the end of the period may last: minutes are judged later
 MOST_CAUSES = 3
+UNSURE = "late, stalled or down"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +92,12 @@ def _late(report: IncidentReport) -> str:
         else f"{len(watches):,} of {counted(len(report.watches), 'watch')}"
     )
     bad = spans_of(report.overall, report.period)
-    words = " or ".join(dict.fromkeys(_word(one, report) for one in watches))
+    words = {_word(one, report) for one in watches}
+    word = words.pop() if len(words) == 1 else UNSURE
     since_wall, until_wall = bad[0].since_wall, bad[-1].until_wall
     if any(may_last(one, one.spans(report.period)[-1], report) for one in watches):
-        return f"{names}: {words} since {at(since_wall)}, and still at the end of this report."
-    return f"{names}: {words} from {span(since_wall, until_wall, 'to')}."
+        return f"{names}: {word} since {at(since_wall)}, and still at the end of this report."
+    return f"{names}: {word} from {span(since_wall, until_wall, 'to')}."
 
 
 def _word(watch: WatchRecord, report: IncidentReport) -> str:
@@ -105,7 +107,7 @@ def _word(watch: WatchRecord, report: IncidentReport) -> str:
         return "late"
     if not points and watch.events.beyond:
         return "late"
-    return "stalled or down" if points else "late, stalled or down"
+    return "stalled or down" if points else UNSURE
 
 
 def _from_to(watch: WatchRecord, bad: BadSpan, report: IncidentReport) -> str:
@@ -129,7 +131,8 @@ def may_last(watch: WatchRecord, bad: BadSpan, report: IncidentReport) -> bool:
 
 def _facts(report: IncidentReport) -> Iterator[tuple[str, str]]:
     if report.bad_watches:
-        yield "How long", "; ".join(_duration(one, report) for one in report.bad_watches[:NAMED])
+        more = f"; and {len(report.bad_watches) - NAMED} more" if len(report.bad_watches) > NAMED else ""
+        yield "How long", "; ".join(_duration(one, report) for one in report.bad_watches[:NAMED]) + more
     if how_late := [text for one in report.bad_watches[:NAMED] if (text := _peak(one, report.period))]:
         yield "How late", "; ".join(how_late)
     elif report.bad_watches:

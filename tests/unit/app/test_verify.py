@@ -86,6 +86,16 @@ def test_json_has_the_documented_keys(ask: Verify, capsys: pytest.CaptureFixture
     assert (answer["asked"], answer["measured"]) == (60.0, 60.0)
 
 
+def test_missing_right_is_named_and_not_called_silence(
+    ask: Verify, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.fail(Reason.FORBIDDEN)
+    assert ask() == 2
+    said = capsys.readouterr().out.splitlines()
+    assert any("may not" in line for line in said)
+    assert said[-1] == "Nothing was verified: no event arrived."
+
+
 def test_nothing_verified_exits_with_2(
     ask: Verify, monkeypatch: pytest.MonkeyPatch, cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:

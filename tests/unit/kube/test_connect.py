@@ -117,9 +117,21 @@ class TestChoice:
         environ = {"HOME": str(tmp_path), "KUBECONFIG": f"{tmp_path / 'absent'}:{named}"}
         assert (await connect(environ=environ, service_account=tmp_path).access()).url == "http://named"
 
-    @pytest.mark.parametrize("environ", [{}, {"KUBECONFIG": "/nowhere:/neither"}])
-    def test_no_cluster_is_refused(self, tmp_path: Path, environ: dict[str, str]) -> None:
-        with pytest.raises(ConnectError, match=r"no cluster: .* name a kubeconfig with --kubeconfig"):
+    @pytest.mark.parametrize(
+        ("environ", "message"),
+        [
+            (
+                {},
+                r"no cluster: this is not a pod, and there is no ~/\.kube/config; name a kubeconfig with",
+            ),
+            (
+                {"KUBECONFIG": "/nowhere:/neither"},
+                "no cluster: \\$KUBECONFIG names /nowhere:/neither, which does not exist; ",
+            ),
+        ],
+    )
+    def test_no_cluster_is_refused(self, tmp_path: Path, environ: dict[str, str], message: str) -> None:
+        with pytest.raises(ConnectError, match=f"^{message}"):
             connect(environ={"HOME": str(tmp_path), **environ}, service_account=tmp_path)
 
     def test_missing_kubeconfig_is_refused(self, tmp_path: Path) -> None:

@@ -363,6 +363,11 @@ class TestBroken:
         content = config({})
         del content["current-context"]
         assert refusal(tmp_path, content) == "has no current context; choose one with --context: prod"
+        assert refusal(tmp_path, content | {"current-context": ""}) == refusal(tmp_path, content)
+
+    def test_kubeconfig_without_contexts_is_refused(self, tmp_path: Path) -> None:
+        content = config({}) | {"contexts": []}
+        assert refusal(tmp_path, content) == "has no contexts; add one, or name another kubeconfig with --kubeconfig"
 
     @pytest.mark.parametrize("kind", ["cluster", "user"])
     def test_context_with_a_missing_entry_is_refused(self, tmp_path: Path, kind: str) -> None:

@@ -200,6 +200,15 @@ def test_each_role_is_bound_to_the_service_account() -> None:
         assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "late", "namespace": "monitoring"}]
 
 
+@pytest.mark.parametrize(("option", "kind"), [("user", "User"), ("group", "Group")])
+def test_roles_may_be_bound_to_people(option: str, kind: str) -> None:
+    bindings = documents(options=RbacOptions(**{option: "alice"}), **watching("pods"))[1::2]
+    subject = {"kind": kind, "apiGroup": "rbac.authorization.k8s.io", "name": "alice"}
+    assert [binding["subjects"] for binding in bindings] == [[subject]] * len(bindings)
+    with pytest.raises(ConfigError, match=r"^--user and --group: "):
+        documents(options=RbacOptions(user="alice", group="sre"), **watching("pods"))
+
+
 def test_order_of_watches_does_not_change_the_output() -> None:
     names = ["pods", "deployments.apps", "services", "jobs.batch"]
     assert text(**watching(*names)) == text(**watching(*reversed(names)))

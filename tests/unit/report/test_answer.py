@@ -65,6 +65,14 @@ class TestText:
         watches = tuple(WatchRecord(f"w{number}", "service", LatencyCurve(), (BAD,)) for number in range(5))
         found = answer(judged(GOOD, watches=watches))
         assert found.text.startswith("5 of 5 watches: late, stalled or down")
+        assert facts(judged(GOOD, watches=watches))["How long"].endswith("; and 2 more")
+
+    def test_watches_that_were_late_or_stalled_have_one_list_of_words(self) -> None:
+        prompt = LatencyCurve((CurvePoint(BEGIN_WALL + 30, 0.01, 0.005, 0.02),), threshold=1.0)
+        stalled = WatchRecord("pods", "service", prompt, (BAD,))
+        unknown = WatchRecord("nodes", "service", LatencyCurve(), (BAD,))
+        found = answer(judged(BAD, watches=(stalled, unknown)))
+        assert found.text.startswith("pods and nodes: late, stalled or down ")
 
     def test_bad_minutes_with_prompt_events_are_stalls(self) -> None:
         prompt = LatencyCurve((CurvePoint(BEGIN_WALL + 30, 0.01, 0.005, 0.02),), threshold=1.0)

@@ -177,8 +177,14 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("options", "expected"),
         [
-            ({"shrink": 60}, "--shrink: pyrra has objectives only, and no windows; remove the option"),
-            ({"fleet": "global"}, "--fleet: pyrra has objectives only, and no windows; remove the option"),
+            (
+                {"shrink": 60},
+                "--shrink: the file for pyrra has objectives, and no rules that this changes; remove it",
+            ),
+            (
+                {"fleet": "global"},
+                "--fleet: the file for pyrra has objectives, and no rules that this changes; remove it",
+            ),
         ],
     )
     def test_objectives_have_no_option_of_windows(self, options: dict[str, Any], expected: str) -> None:

@@ -16,7 +16,7 @@ from watchslo.app.table import draw, plain_console
 from watchslo.app.top.choice import Choice
 from watchslo.app.top.sources import Daemon, Measurement, Source
 from watchslo.app.view import NOT_YET, View
-from watchslo.errors import ConfigError, ConnectError
+from watchslo.errors import ConfigError, ConnectError, install_extra
 from watchslo.timeline.format import part_note
 
 ONCE_SECONDS = 10.0  # of measurement before the single table of --once
@@ -52,7 +52,7 @@ def top(options: TopOptions) -> None:
     try:
         from watchslo.app.top.screen import show  # noqa: PLC0415 - only the screen needs the extra `top`
     except ImportError:
-        raise ConfigError("top needs the package textual: pip install 'watchslo[top]'; --once works without") from None
+        raise ConfigError(f"top needs the package textual: {install_extra('top')}; --once works without") from None
     asyncio.run(show(source))
 
 
