@@ -43,7 +43,7 @@ $(STAMP): requirements-dev.lock pyproject.toml
 	  exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock || { \
 	  echo "error: pip cannot install what requirements-dev.lock names, and says above why: without a way to its index," \
-	    "set HTTPS_PROXY, or PIP_INDEX_URL for an index of your own" >&2; \
+	    "set or correct HTTPS_PROXY, or PIP_INDEX_URL for an index of your own" >&2; \
 	  exit 1; }
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@

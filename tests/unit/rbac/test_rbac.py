@@ -200,9 +200,11 @@ def test_each_role_is_bound_to_the_service_account() -> None:
         assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "late", "namespace": "monitoring"}]
 
 
-@pytest.mark.parametrize(("option", "kind"), [("user", "User"), ("group", "Group")])
-def test_roles_may_be_bound_to_people(option: str, kind: str) -> None:
-    bindings = documents(options=RbacOptions(**{option: "alice"}), **watching("pods"))[1::2]
+@pytest.mark.parametrize(
+    ("options", "kind"), [(RbacOptions(user="alice"), "User"), (RbacOptions(group="alice"), "Group")]
+)
+def test_roles_may_be_bound_to_people(options: RbacOptions, kind: str) -> None:
+    bindings = documents(options=options, **watching("pods"))[1::2]
     subject = {"kind": kind, "apiGroup": "rbac.authorization.k8s.io", "name": "alice"}
     assert [binding["subjects"] for binding in bindings] == [[subject]] * len(bindings)
     with pytest.raises(ConfigError, match=r"^--user and --group: "):
