@@ -140,26 +140,26 @@ def test_apiserver_without_streamed_lists_falls_back_to_pages(full_old: ControlP
     assert "(stream: fell back to pages, as the apiserver streams no lists)" in answer["why"]
 
 
-RELISTS = ("relist", "relist-paged")
+TRIES = 4  # a list of the apiserver itself at the same moment leaves nothing proven
 
 
 @pytest.mark.parametrize(("plane", "pages"), [("full", "watch cache"), ("full_old", "etcd")])
 def test_counters_of_the_apiserver_prove_where_lists_are_read(
     request: pytest.FixtureRequest, plane: str, pages: str
 ) -> None:
-    chosen = [argument for name in ("tail", "paged", "cache", *RELISTS) for argument in ("--strategy", name)]
-    answer = rehearsed(request.getfixturevalue(plane).kubeconfig(), "configmaps", "-n", NAMESPACE, *chosen)
-    sources = {run["strategy"]: run["source"] for run in answer["runs"]}
-    assert {name: source["lists"] for name, source in sources.items()} == {
-        "tail": pages,
-        "paged": pages,
-        "cache": "watch cache",
-        "relist": "watch cache",
-        "relist-paged": pages,
-    }
-    assert {source["evidence"] for source in sources.values()} == {"metrics"}
-    assert all(run["apiserver"]["memoryAfter"] > 0 for run in answer["runs"])
-    assert [run["objects"] for run in answer["runs"]] == [0, *[OBJECTS] * 4]
+    expected = {"tail": pages, "paged": pages, "cache": "watch cache", "relist": "watch cache", "relist-paged": pages}
+    chosen = [argument for name in expected for argument in ("--strategy", name)]
+    kubeconfig, unproven = request.getfixturevalue(plane).kubeconfig(), {*expected}
+    for _ in range(TRIES):
+        answer = rehearsed(kubeconfig, "configmaps", "-n", NAMESPACE, *chosen)
+        sources = {run["strategy"]: run["source"] for run in answer["runs"]}
+        assert {name: source["lists"] for name, source in sources.items()} == expected
+        assert all(run["apiserver"]["memoryAfter"] > 0 for run in answer["runs"])
+        assert [run["objects"] for run in answer["runs"]] == [0, *[OBJECTS] * 4]
+        unproven -= {name for name, source in sources.items() if source["evidence"] == "metrics"}
+        if not unproven:
+            break
+    assert not unproven
 
 
 def test_settings_change_what_is_sent_and_not_which_objects(full: ControlPlane) -> None:
