@@ -16,9 +16,10 @@ QUIET := tests/e2e/test_causes.py tests/e2e/test_floods.py tests/e2e/faults
 PATIENTLY := $(shell command -v chrt > /dev/null && echo chrt --idle 0)
 # Only these trace what they cover: that makes a test take twice the time.
 COVERED := $(addprefix tests/unit/,clock latency watch diagnose timeline own_metrics)
-# Long simulations of these: the other tests cover every branch without them.
-UNTRACED := $(addprefix tests/unit/,clock/test_world.py clock/test_commit_offset_properties.py latency/test_accuracy.py diagnose/test_matrix.py \
-  watch/test_herd.py watch/test_inventory_properties.py watch/test_machine_properties.py watch/test_garbled_watches.py)
+# Tests of these that take long: the others cover every branch without them.
+UNTRACED := $(addprefix tests/unit/,clock/test_world.py clock/test_commit_offset_properties.py diagnose/test_matrix.py \
+  latency/test_accuracy.py latency/test_confidence.py latency/test_estimate.py \
+  watch/test_garbled_watches.py watch/test_herd.py watch/test_inventory_properties.py watch/test_machine_properties.py)
 TRACED = $(filter-out $(UNTRACED),$(wildcard $(addsuffix /test_*.py,$(COVERED))))
 
 # With it, every process compiles its modules again, and pytest rewrites every test: that doubles the time of the tests.
