@@ -54,7 +54,7 @@ class Emptiness(Enum):
 
 _LIMITING = {
     Emptiness.SERVER: "Run one of the queries there to see its error.",
-    Emptiness.RULES: "Load the rules (`watchslo rules`). If they are loaded, wait: budgets of a whole period take half an hour.",
+    Emptiness.RULES: "Load the rules (`watchslo rules`), or wait if they are: budgets of a period take half an hour.",
     Emptiness.FOREIGN: "Scrape the apiservers too, or do without these panels.",
 }
 """The remedies for reasons that are no intention of the configuration."""
