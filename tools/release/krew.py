@@ -1,13 +1,11 @@
 """The plugin for krew: a small launcher, because krew cannot install Python packages, and its manifest."""
 
 import hashlib
-import re
 from dataclasses import dataclass
 from typing import Any
 
-import yaml
-
 from tools.release.archive import packed
+from watchslo.app.rules import as_yaml
 
 LAUNCHER = "kubectl-watchslo"
 LICENSE = "LICENSE"
@@ -89,15 +87,4 @@ def manifest(plugin: Plugin, packed_archive: bytes) -> str:
             ],
         },
     }
-    return yaml.dump(document, Dumper=_Readable, sort_keys=False)
-
-
-class _Readable(yaml.SafeDumper):
-    """Writes texts of several lines as such."""
-
-
-def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if re.search(r"\n.", text) else None)
-
-
-_Readable.add_representer(str, _text)
+    return as_yaml(document)

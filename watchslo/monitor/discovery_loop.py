@@ -46,7 +46,7 @@ class DiscoveryLoop:
 
     @property
     def failure(self) -> FailureReading | None:
-        """Why discovery fails, in a sentence; None while it does not."""
+        """Why discovery fails; None while it does not."""
         return self._failures.now
 
     def refresh_soon(self) -> None:
