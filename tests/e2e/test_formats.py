@@ -16,10 +16,11 @@ from tests.support import assets
 from tests.support.exposed import HEALTH, Fault, World, promtool_test
 from tests.support.process import patient
 from tests.support.prometheus import program
+from tests.support.rule_document import document
 from tests.unit.rules.test_rules import PROVEN
 from tests.unit.rules.test_slo_formats import ONE_PERIOD, written
 from tools.dashboards.files import files, perses_files
-from watchslo.app.rules import RulesOptions, as_yaml, document
+from watchslo.app.rules import RulesOptions, as_yaml
 from watchslo.config.model import Config
 from watchslo.rules.pack import plain
 from watchslo.rules.settings import RuleSettings

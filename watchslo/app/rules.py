@@ -83,12 +83,6 @@ def documents(file: Path | None, options: RulesOptions) -> Sequence[dict[str, An
             return openslo(levels, settings)
 
 
-def document(file: Path | None, options: RulesOptions) -> dict[str, Any]:
-    """Return the only document of a format of rules; raises ConfigError."""
-    (only,) = documents(file, options)
-    return only
-
-
 def _rule_labels(options: RulesOptions) -> dict[str, str]:
     labels = parse_labels(options.rule_labels)
     if labels and options.format not in OF_OBJECTS:

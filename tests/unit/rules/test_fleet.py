@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from watchslo.app.rules import RulesOptions, as_yaml, document
+from tests.support.rule_document import document
+from watchslo.app.rules import RulesOptions, as_yaml
 from watchslo.config.model import Config
 from watchslo.errors import ConfigError
 from watchslo.rules import names

@@ -16,7 +16,8 @@ from grafana_foundation_sdk.models import alerting, expr, prometheus
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from watchslo.app.rules import RulesOptions, as_yaml, document
+from tests.support.rule_document import document
+from watchslo.app.rules import RulesOptions, as_yaml
 from watchslo.errors import ConfigError
 
 Golden = Callable[[str, str], None]
