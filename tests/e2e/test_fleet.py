@@ -249,5 +249,5 @@ class TestFleet:
     def test_no_rule_fails(self, fleet: Fleet) -> None:
         """Prometheus warns of rules that fail, and of two series where there should be one."""
         servers = [fleet.everywhere, *fleet.cluster_servers.values()]
-        warned = [line for server in servers for line in server.process.err.splitlines() if "rule" in line.lower()]
+        warned = [line for server in servers for line in server.warnings() if "rule" in line.lower()]
         assert warned == []
