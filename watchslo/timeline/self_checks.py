@@ -40,13 +40,15 @@ class _Sums:
     left_out: Sequence[int]
 
 
-def summary(checks: Sequence[SelfCheck]) -> SelfCheck:
-    """Return all checks in one sentence, which is shown next to the headline."""
+def summary(checks: Sequence[SelfCheck], *, measuring: bool) -> SelfCheck:
+    """Return all checks in one sentence, which is shown next to the headline; `measuring` if any figure can exist."""
     failed, unknown = (
         ", ".join(check.name for check in checks if check.level is level) for level in (Level.BAD, Level.UNKNOWN)
     )
     if failed:
         return SelfCheck(QUESTION, Level.BAD, f"No: watchslo itself has a problem: {failed}.")
+    if not measuring:
+        return SelfCheck(QUESTION, Level.UNKNOWN, "Cannot tell: nothing is measured.")
     if unknown:
         return SelfCheck(QUESTION, Level.UNKNOWN, f"Mostly: check {unknown}.")
     return SelfCheck(QUESTION, Level.GOOD, "Yes: all self checks pass.")

@@ -35,7 +35,7 @@ class Account:
     @property
     def trust(self) -> SelfCheck:
         """All self checks in one."""
-        return summary(self.checks)
+        return summary(self.checks, measuring=bool(self.snapshot.domains))
 
 
 class Timeline:

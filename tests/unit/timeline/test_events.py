@@ -173,7 +173,9 @@ class TestChronicle:
 
     def test_account_has_all_self_checks_in_one(self) -> None:
         account = Timeline().observe(BEFORE)
-        assert account.trust == summary(account.checks)
+        assert account.trust == summary(account.checks, measuring=True)
+        account = Timeline().observe(replace(BEFORE, domains=(), streams=()))
+        assert account.trust.text == "Cannot tell: nothing is measured."
 
     def test_timeline_lateness_begins_and_ends_once(self) -> None:
         chronicle = Timeline()

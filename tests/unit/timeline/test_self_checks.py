@@ -187,12 +187,16 @@ class TestSummary:
     GOOD, UNKNOWN, BAD = (SelfCheck(level.name.title(), level, "…") for level in (Level.GOOD, Level.UNKNOWN, Level.BAD))
 
     def test_summary_passes_if_all_checks_pass(self) -> None:
-        assert summary([self.GOOD]) == SelfCheck(QUESTION, Level.GOOD, "Yes: all self checks pass.")
+        assert summary([self.GOOD], measuring=True) == SelfCheck(QUESTION, Level.GOOD, "Yes: all self checks pass.")
 
     def test_summary_names_unknown_checks(self) -> None:
-        found = summary([self.GOOD, self.UNKNOWN])
+        found = summary([self.GOOD, self.UNKNOWN], measuring=True)
         assert (found.level, found.text) == (Level.UNKNOWN, "Mostly: check Unknown.")
 
+    def test_summary_trusts_no_part_of_nothing(self) -> None:
+        found = summary([self.GOOD, self.UNKNOWN], measuring=False)
+        assert (found.level, found.text) == (Level.UNKNOWN, "Cannot tell: nothing is measured.")
+
     def test_summary_names_failed_checks_first(self) -> None:
-        found = summary([self.UNKNOWN, self.BAD, self.GOOD, self.BAD])
+        found = summary([self.UNKNOWN, self.BAD, self.GOOD, self.BAD], measuring=False)
         assert (found.level, found.text) == (Level.BAD, "No: watchslo itself has a problem: Bad, Bad.")
