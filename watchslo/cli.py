@@ -242,11 +242,13 @@ def top(
 
     With the URL of a daemon (watchslo run or demo), it shows the figures of that daemon. Without a URL, it measures the
     cluster of the current kubeconfig itself until you quit.
+
+    With --once, it exits with 0 if a watch is open, 2 if none is.
     """
     from watchslo.app.http_endpoint import DaemonCredentials  # noqa: PLC0415 - the same
     from watchslo.app.top import TopOptions, top  # noqa: PLC0415 - each command imports only its own parts
 
-    top(TopOptions(url, DaemonCredentials(token_file, ca_file, insecure), kubeconfig, context, once, watch))
+    sys.exit(top(TopOptions(url, DaemonCredentials(token_file, ca_file, insecure), kubeconfig, context, once, watch)))
 
 
 @commands.command(epilog="Example:  watchslo view --once --service watchslo-sharded.watchslo.svc:9477")

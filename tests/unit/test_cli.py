@@ -279,8 +279,8 @@ def test_rbac_is_printed(watchslo: Watchslo, capsys: pytest.CaptureFixture[str],
 
 
 def test_top(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
-    assert watchslo(*["top", "http://there", "--token-file", "t", "--ca-file", "a", "--insecure", "--once"]) == 0
-    assert watchslo("top", "--kubeconfig", "k", "--context", "c") == 0
+    assert watchslo(*["top", "http://there", "--token-file", "t", "--ca-file", "a", "--insecure", "--once"]) == 1
+    assert watchslo("top", "--kubeconfig", "k", "--context", "c") == 1
     assert called == [
         (Looked("http://there", DaemonCredentials(Path("t"), Path("a"), insecure=True), once=True),),
         (Looked(kubeconfig=Path("k"), context="c"),),

@@ -21,6 +21,7 @@ from watchslo.timeline.format import part_note
 
 ONCE_SECONDS = 10.0  # of measurement before the single table of --once
 LOOK_SECONDS = 0.5
+EXIT_NO_WATCH = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +39,15 @@ class TopOptions:
     watch: str | None = None
 
 
-def top(options: TopOptions) -> None:
-    """Show the screen until the user quits, or print one table; raise WatchsloError if there is nothing to show."""
+def top(options: TopOptions) -> int:
+    """Show the screen until the user quits, or print one table; return the exit code.
+
+    Raises WatchsloError if there is nothing to show.
+    """
     logs.set_up("console", "critical")
     source = _source(options)
     if options.once:
-        asyncio.run(_once(source, options.watch))
-        return
+        return asyncio.run(_once(source, options.watch))
     if options.watch:
         raise ConfigError("--watch needs --once; on the screen, choose a watch with the arrow keys and press Enter")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
@@ -54,6 +57,7 @@ def top(options: TopOptions) -> None:
     except ImportError:
         raise ConfigError(f"top needs the package textual: {install_extra('top')}; --once works without") from None
     asyncio.run(show(source))
+    return 0
 
 
 def _source(options: TopOptions) -> Source:
@@ -66,12 +70,14 @@ def _source(options: TopOptions) -> Source:
     return Daemon(options.url, options.credentials)
 
 
-async def _once(source: Source, watch: str | None) -> None:
+async def _once(source: Source, watch: str | None) -> int:
     async with source:
         if isinstance(source, Measurement):
             await asyncio.sleep(ONCE_SECONDS if await _until_up(source) else 0.0)
         try:
-            await _print_details(source, watch) if watch else _print(await source.view())
+            if watch:
+                return await _print_details(source, watch)
+            return _print(await source.view())
         except ConnectError as error:
             raise ConnectError(f"{source.place}: {error}") from None
 
@@ -85,14 +91,15 @@ async def _until_up(source: Measurement) -> bool:
     return any(line.up for line in (await source.view()).lines)
 
 
-async def _print_details(source: Source, watch: str) -> None:
+async def _print_details(source: Source, watch: str) -> int:
     found = await source.details(watch)
     if not found:
         raise ConnectError(f"there is no watch {watch}; watchslo top --once lists the watches")
     plain_console().print(Text("\n\n").join(map(written, found)), soft_wrap=True)
+    return 0
 
 
-def _print(view: View) -> None:
+def _print(view: View) -> int:
     console = plain_console()
     lines = Choice().of(view.lines)
     console.print(draw(lines))
@@ -101,3 +108,4 @@ def _print(view: View) -> None:
     for doubt in filter(None, (view.trust, part_note(view.part, view.elsewhere))):
         console.print(doubt)
     console.print(view.verdict or NOT_YET)
+    return 0 if any(line.up for line in view.lines) else EXIT_NO_WATCH

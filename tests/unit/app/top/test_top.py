@@ -24,7 +24,7 @@ def use_source(monkeypatch: pytest.MonkeyPatch, view: View | Exception) -> None:
 def test_once_prints_one_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     use_source(monkeypatch, VIEW)
     monkeypatch.setitem(sys.modules, "textual", None)  # --once works without it
-    top(TopOptions("x", once=True))
+    assert top(TopOptions("x", once=True)) == 0
     said = capsys.readouterr().out.splitlines()
     assert said[0].split()[:2] == ["WATCH", "EVENTS"]
     assert any(line.startswith("pods ") for line in said)
@@ -39,6 +39,12 @@ def test_once_prints_daemon_verdict_last(monkeypatch: pytest.MonkeyPatch, capsys
     assert capsys.readouterr().out.splitlines()[-2:] == ["Can I trust this? Yes.", "pods: late since 14:02 UTC."]
 
 
+def test_once_exits_with_2_if_no_watch_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    for lines in ((), tuple(replace(line, up=False) for line in VIEW.lines)):
+        use_source(monkeypatch, replace(VIEW, lines=lines))
+        assert top(TopOptions("x", once=True)) == 2
+
+
 def test_once_without_answer_raises_connect_error(monkeypatch: pytest.MonkeyPatch) -> None:
     use_source(monkeypatch, ConnectError("the connection is refused"))
     with pytest.raises(ConnectError, match=r"^http://there: the connection is refused$"):
@@ -47,7 +53,7 @@ def test_once_without_answer_raises_connect_error(monkeypatch: pytest.MonkeyPatc
 
 def test_once_prints_details_of_a_watch(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     use_source(monkeypatch, VIEW)
-    top(TopOptions("x", once=True, watch="jobs"))
+    assert top(TopOptions("x", once=True, watch="jobs")) == 0
     first, second, cause, *others = capsys.readouterr().out.splitlines()
     assert first == "jobs: stalled for 33.5 s"
     assert second == "The watch is open, but has withheld events for 33.5 s."
