@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from watchslo.app.view import Line, View
 from watchslo.timeline.condition import WatchVerdict
 from watchslo.timeline.format import duration, percentile, some_of
+from watchslo.timeline.headline import COARSE_SHARE
 from watchslo.watch.audit import AuditResult as Audit
 from watchslo.watch.failure import Reason
 
@@ -115,9 +116,10 @@ def undecided(view: View) -> Iterator[str]:
 
 
 def unresolved(view: View) -> Iterator[str]:
-    """The quantile that is judged is below the resolution."""
+    """The quantile that is judged is below the resolution, and that is no small part of the threshold."""
     judged = [line for line in view.lines if line.verdict in (WatchVerdict.WITHIN, WatchVerdict.BEYOND)]
-    coarse = [line for line in judged if line.judged and not line.judged.resolved]
+    below = [line for line in judged if line.judged and not line.judged.resolved]
+    coarse = [line for line in below if (line.resolution or 0.0) >= COARSE_SHARE * line.threshold]
     if coarse:
         trip = max(line.resolution or 0.0 for line in coarse)
         yield (
