@@ -64,8 +64,10 @@ async def run_plugin(
             stderr=asyncio.subprocess.DEVNULL,
         )
     except OSError as error:
+        hint = " ".join(str(config.get("installHint") or "").split()).rstrip(".")
         raise PluginError(
             f"the plugin {command} cannot be run ({error.strerror}); install it, or add its folder to the PATH"
+            f"{'; its hint: ' if hint else ''}{hint}"
         ) from None
     try:
         async with asyncio.timeout(PLUGIN_SECONDS):

@@ -312,13 +312,21 @@ class TestPlugins:
         user = self.plugin(tmp_path, script)
         assert await failure(tmp_path, config(user)) == f"context prod: the plugin {tmp_path / 'plugin'} {complaint}"
 
-    async def test_missing_program_is_refused(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(
+        ("hint", "said"),
+        [
+            (None, ""),
+            ("\n", ""),
+            ("Get it:\n\n  cloud components install it.\n", "; its hint: Get it: cloud components install it"),
+        ],
+    )
+    async def test_missing_program_is_refused_with_its_hint(self, tmp_path: Path, hint: str | None, said: str) -> None:
         user = self.plugin(tmp_path, "")
-        user["exec"]["command"] = "no-such-plugin"
+        user["exec"] |= {"command": "no-such-plugin", "installHint": hint}
         message = await failure(tmp_path, config(user))
         assert message == (
             "context prod: the plugin no-such-plugin cannot be run (No such file or directory); "
-            "install it, or add its folder to the PATH"
+            f"install it, or add its folder to the PATH{said}"
         )
 
     async def test_plugin_that_hangs_is_killed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

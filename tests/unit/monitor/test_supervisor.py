@@ -110,7 +110,7 @@ class TestStart:
     async def test_waits_for_a_cluster(self, cluster: Cluster, log: Log) -> None:
         cluster.fail(Reason.REFUSED)
         async with running(config("pods"), start=120) as run:
-            assert run.not_ready() == ("The cluster is being discovered. The apiserver refuses the connection.",)
+            assert run.not_ready() == ("The apiserver refuses the connection.",)
             assert len(log.of("discovery_failed")) == 1
             cluster.fail(None)
             await asyncio.sleep(60)
