@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from watchslo.config.loading import load
 from watchslo.rules.pack import plain, prometheus_rule
 from watchslo.rules.settings import RuleSettings
 
-pytestmark = [pytest.mark.timeout(1200), pytest.mark.patient]
+pytestmark = pytest.mark.patient
 
 GROUP = "monitoring.coreos.com"
 OPERATOR = f"/apis/{GROUP}/v1/namespaces"
@@ -29,7 +30,8 @@ NAMESPACE, THEIRS = "slo", "hidden-namespace"
 SERVED_SECONDS = 60.0  # until the apiserver serves a new CRD
 SCRAPED_SECONDS = 120.0
 FOUND_SECONDS = 60.0  # with one try in some ten seconds
-TOO_SLOW = "This took longer than"  # an answer of doctor about itself: nothing is wrong with the deployment
+TOO_SLOW = re.compile(r"This took longer than|no answer within|it answers 503|cannot be scraped|It is not ready")
+"""What doctor finds of processes that stood still: nothing is wrong with the deployment."""
 LABELS = {"release": "prometheus"}
 EVERYWHERE: dict[str, Any] = {
     "podMonitorSelector": {"matchLabels": LABELS},
@@ -69,9 +71,9 @@ class Deployment:
 
         def asked() -> list[dict[str, str]] | None:
             found = self._findings(*arguments, **replaced)
-            return None if any(TOO_SLOW in finding["text"] for finding in found) else found
+            return None if any(TOO_SLOW.search(finding["text"]) for finding in found) else found
 
-        return eventually(asked, FOUND_SECONDS, "each check took less than its limit")
+        return eventually(asked, FOUND_SECONDS, "all answer in time")
 
     def _findings(self, *arguments: str | Path, **replaced: Path) -> list[dict[str, str]]:
         urls = ("--instance", self.daemon.url, "--prometheus", self.prometheus.url)
@@ -96,7 +98,7 @@ def deployment(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Iter
         own = ("--config", config, "--kubeconfig", kubeconfig)
         daemon = stack.enter_context(Daemon(folder / "daemon", *own))
         scraped = {**scraping(daemon.url), "rule_files": [str(rules)]}
-        scraped["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+        scraped["global"] = {"scrape_interval": "5s", "evaluation_interval": "1s"}
         prometheus = stack.enter_context(Prometheus(folder / "prometheus", scraped))
         daemon.until_measuring("configmaps", "leases.coordination.k8s.io")
         prometheus.process.until(lambda: prometheus.value("up") == 1.0, SCRAPED_SECONDS, "scraping")
@@ -200,7 +202,15 @@ def test_stopped_daemon_is_explained(deployment: Deployment) -> None:
     deployment.daemon.process.stop()
     prometheus = deployment.prometheus
     prometheus.process.until(lambda: prometheus.value("up") == 0.0, SCRAPED_SECONDS, "noticing")
-    code, output = deployment.doctor("--instance", url, "--prometheus", prometheus.url)
-    assert code == 1
-    assert "1 of 1 target cannot be scraped: the connection is refused." in output
-    assert f"{url}: the connection is refused; check that the daemon runs." in output
+    said = (
+        "1 of 1 target cannot be scraped: the connection is refused.",
+        f"{url}: the connection is refused; check that the daemon runs.",
+    )
+
+    def explained() -> bool:
+        """Prometheus may be too slow for the command."""
+        code, output = deployment.doctor("--instance", url, "--prometheus", prometheus.url)
+        assert code == 1
+        return all(sentence in output for sentence in said)
+
+    eventually(explained, FOUND_SECONDS, "both are explained")

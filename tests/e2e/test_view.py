@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from tests.support.control_plane import ControlPlane
-from tests.support.daemon import HTTP_SECONDS, LOOK_SECONDS, WATCHSLO, Daemon, config_file, start_all, watchslo
+from tests.support.daemon import HTTP_SECONDS, LOOK_SECONDS, WATCHSLO, Daemon, asking, config_file, start_all
 from tests.support.process import Process, patient
 
-pytestmark = [pytest.mark.patient, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.patient
 
 RESOURCES = ("configmaps", "secrets", "leases.coordination.k8s.io", "pods")
 SEEN_SECONDS = 120.0
@@ -28,7 +28,7 @@ def shard(plane: ControlPlane, folder: Path, index: int) -> Daemon:
 
 def seen(*urls: str) -> tuple[int, Any]:
     """Return the exit code of `view --json`, and its document."""
-    done = watchslo("view", "--once", "--json", *urls)
+    done = asking("view", "--once", "--json", *urls)
     assert done.stderr == ""
     return done.returncode, json.loads(done.stdout)
 
