@@ -24,7 +24,7 @@ from tests.support.prometheus import Prometheus, QueryServer
 from tests.support.replayed import Recording, Replay
 from tools.dashboards.queries import queries, variables
 
-pytestmark = [pytest.mark.patient, pytest.mark.timeout(1500)]
+pytestmark = pytest.mark.patient
 
 DASHBOARD = Path(__file__).parents[2] / "dashboards/watchslo-fleet.json"
 SHRINK = 30
@@ -119,20 +119,21 @@ class Fleet:
         return self._stack.enter_context(Prometheus(self._folder / "prometheus-labs", document))
 
 
-def firing(server: QueryServer) -> set[tuple[str, str]]:
-    """Return the firing alerts of a server, by name and cluster."""
-    return {
-        (alert["labels"]["alertname"], alert["labels"].get("cluster", ""))
-        for alert in server.alerts()
-        if alert["state"] == "firing"
-    }
+def until_firing(server: QueryServer, *alerts: tuple[str, str]) -> list[dict[str, Any]]:
+    """Wait until exactly these alerts fire, by name and cluster; return them as they were at that moment."""
+    found: list[dict[str, Any]] = []
 
+    def names() -> set[tuple[str, str]]:
+        return {(one["labels"]["alertname"], one["labels"].get("cluster", "")) for one in found}
 
-def until_firing(server: QueryServer, *alerts: tuple[str, str]) -> None:
-    """Wait until exactly these alerts fire."""
+    def fire() -> bool:
+        found[:] = [alert for alert in server.alerts() if alert["state"] == "firing"]
+        return names() == {*alerts}
+
     with contextlib.suppress(AssertionError):
-        eventually(lambda: firing(server) == {*alerts}, ALERT_SECONDS, "the alerts fire", LOOK_SECONDS)
-    assert sorted(firing(server)) == sorted(alerts)
+        eventually(fire, ALERT_SECONDS, "the alerts fire", LOOK_SECONDS)
+    assert sorted(names()) == sorted(alerts)
+    return found
 
 
 def reporting(server: QueryServer) -> dict[str, str]:
@@ -188,19 +189,19 @@ class TestFleet:
     """One story: each test begins with what the former ones did to the fleet."""
 
     def test_every_cluster_reports_once_whatever_its_way(self, fleet: Fleet) -> None:
-        eventually(
-            lambda: reporting(fleet.everywhere) == dict.fromkeys(ALL, "1"), REPORT_SECONDS, "all report", LOOK_SECONDS
-        )
-        instances = fleet.everywhere.query("fleet:watchslo_instances:count")
-        assert sorted(one["metric"]["cluster"] for one in instances) == sorted(ALL)
+        def whole() -> bool:
+            instances = fleet.everywhere.query("fleet:watchslo_instances:count")
+            counted = sorted(one["metric"]["cluster"] for one in instances)
+            return counted == sorted(ALL) and reporting(fleet.everywhere) == dict.fromkeys(ALL, "1")
+
+        eventually(whole, REPORT_SECONDS, "all report, and are counted once", LOOK_SECONDS)
         sent = fleet.everywhere.query('count by (cluster, replica) ({__name__=~"rollup.+"})')
         assert max(float(one["value"][1]) for one in sent) <= 20
         of_late = {one["metric"]["replica"] for one in sent if one["metric"]["cluster"] == LATE}
         assert of_late == {"a", "b"}
 
     def test_only_the_cluster_that_is_late_burns(self, fleet: Fleet) -> None:
-        until_firing(fleet.everywhere, BURNS)
-        burning = [one for one in fleet.everywhere.alerts() if one["labels"]["alertname"] == BURNS[0]]
+        burning = until_firing(fleet.everywhere, BURNS)
         assert any(f"are of {watch}" in burning[0]["annotations"]["description"] for watch in WATCHES)
 
     def test_cluster_that_loses_time_is_not_trusted(self, fleet: Fleet) -> None:

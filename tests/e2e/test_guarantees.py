@@ -16,18 +16,19 @@ from tests.fidelity.cases import Traffic
 from tests.fidelity.writing import Writing
 from tests.support.assets import Assets
 from tests.support.control_plane import ControlPlane, Etcd, write_kubeconfig
-from tests.support.daemon import Daemon, Proxy, Simulator, config_file, watchslo
-from tests.support.process import patient
+from tests.support.daemon import LOOK_SECONDS, START_SECONDS, Daemon, Proxy, Simulator, config_file, watchslo
+from tests.support.process import eventually, patient
 from tests.support.writer import configmap
 
-pytestmark = [pytest.mark.patient, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.patient
 
 RESOURCE = "configmaps"
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 FOUND_SECONDS = 120.0  # within ten seconds by the fake clock of the unit tests
 CHANGES_A_SECOND = 20.0
-CHECKED = 2_000  # events
+CHECKED = 300  # events
 HTTP_SECONDS = 10.0
+LASTING_SECONDS = 10.0  # an answer to a tick, and the watch of an audit, end before that
 EDITS = 5
 PAST = 90  # changes before a replay; a watch cache keeps at least the last 100
 SELECTED, SELECTED_SECONDS = 500, 180.0  # checks of each guarantee, two of an event of a watch with a selector
@@ -106,10 +107,17 @@ def test_fault_of_an_apiserver_is_counted_as_the_guarantee_that_it_breaks(fault:
         assert {logged["oldest"], logged["newest"]} <= {*edits}
 
 
-def busiest_connection(proxy: Proxy) -> int:
-    """Return the number of the connection that had the most chunks: that of the only watch."""
-    chunks = read(f"{proxy.announced['control']}/chunks")["chunks"]
-    return Counter[int](chunk["connection"] for chunk in chunks).most_common(1)[0][0]
+def watch_connection(proxy: Proxy) -> int:
+    """Return the number of the connection of the only watch, once it is known: it gets data long after it has asked."""
+
+    def newest() -> tuple[float, int] | None:
+        made = read(f"{proxy.announced['control']}/chunks")
+        chunks = [(chunk["received"], chunk["connection"]) for chunk in made["chunks"]]
+        late = [(at, number) for at, number in chunks if at - made["asked"].get(str(number), at) > LASTING_SECONDS]
+        return max(late, default=None)
+
+    _, number = eventually(newest, FOUND_SECONDS, "the watch is known", LOOK_SECONDS)
+    return number
 
 
 @contextmanager
@@ -130,7 +138,12 @@ def between(folder: Path, assets: Assets) -> Iterator[tuple[list[Proxy], Daemon]
         writer = plane.apiservers[-1]
         stack.enter_context(Writing(lambda: writer.writer(plane.token), CONFIGMAPS, configmap, traffic, seed=1))
         daemon = stack.enter_context(Daemon(folder / "daemon", "--config", config, "--kubeconfig", kubeconfig))
-        daemon.until_measuring(*3 * [RESOURCE])
+
+        def measured() -> bool:
+            members = [stream["up"] and stream["membership"] == "member" for stream in daemon.status()["streams"]]
+            return members == [True] * len(urls)
+
+        daemon.process.until(measured, START_SECONDS, "all apiservers are measured", LOOK_SECONDS)
         yield proxies, daemon
 
 
@@ -140,7 +153,6 @@ def test_faults_between_an_apiserver_and_its_clients_are_counted_at_that_apiserv
     with between(tmp_path, assets) as ((broken, *_), daemon):
         name = broken.announced["listen"]
         due: Counter[str] = Counter()
-        watched = busiest_connection(broken)  # what a fault takes from the short watch of an audit breaks no guarantee
 
         def edits(fault: str) -> int:
             count: int = read(f"{broken.announced['control']}/edits")["edited"].get(fault, 0)
@@ -151,6 +163,7 @@ def test_faults_between_an_apiserver_and_its_clients_are_counted_at_that_apiserv
 
         for fault, guarantee in ON_THE_WAY.items():
             before = edits(fault)
+            watched = watch_connection(broken)  # a fault of the short watch of an audit breaks no guarantee
             with broken.fault(fault, 0.05, watched):
                 daemon.process.until(partial(enough, fault, before), FOUND_SECONDS, "events are edited")
             due[guarantee] += edits(fault) - before
@@ -212,10 +225,13 @@ def test_past_of_an_apiserver_is_verified(control_plane: ControlPlane) -> None:
         for number in range(PAST):
             writer.create(CONFIGMAPS, configmap(f"past-{number}"))
     ask = ("verify", "--duration", "40s", "--kubeconfig", control_plane.kubeconfig("past"), "-o", "json")
-    done = watchslo(*ask, "--replay", "--resource", RESOURCE)
-    (watch,) = json.loads(done.stdout)["watches"]
-    assert watch["past"] >= PAST, watch
-    assert watch["checked"]["reliable"] >= PAST, watch
-    assert not any(watch["violations"].values())
-    assert watch["beganNow"] is None
-    assert done.returncode == 0
+
+    def verified() -> dict[str, Any] | None:
+        """Return the watch, unless the machine was too busy for the past: it stays in the cache."""
+        done = watchslo(*ask, "--replay", "--resource", RESOURCE)
+        watches = json.loads(done.stdout)["watches"]
+        assert not any(any(watch["violations"].values()) for watch in watches), watches
+        reached = [watch for watch in watches if watch["beganNow"] is None and watch["checked"]["reliable"] >= PAST]
+        return reached[0] if reached and done.returncode == 0 else None
+
+    assert eventually(verified, FOUND_SECONDS, "the past is compared")["past"] >= PAST

@@ -25,7 +25,7 @@ from tests.support.process import eventually
 from tests.support.prometheus import Prometheus
 from watchslo.serve.metrics import FAMILIES
 
-pytestmark = [pytest.mark.patient, pytest.mark.timeout(1200)]
+pytestmark = pytest.mark.patient
 
 TIMESPAN = "watchslo_apiserver_timespan_seconds"
 CLUSTER = {
@@ -176,7 +176,9 @@ def test_exponential_histograms_are_native_in_prometheus(pushed: Pushed) -> None
 
 
 def test_resource_is_in_target_info(pushed: Pushed) -> None:
-    (info,) = pushed.query("explicit", '__name__="target_info"')
+    (info,) = eventually(
+        lambda: pushed.query("explicit", '__name__="target_info"'), MEASURED_SECONDS, "pushed", LOOK_SECONDS
+    )
     assert info["metric"]["k8s_cluster_name"] == "tests"
     assert info["metric"]["service_version"]
 
@@ -246,15 +248,16 @@ class TestCollector:
 
     def test_ended_collector_is_one_line_of_the_log(self, collected: Collected) -> None:
         daemon, collector = collected.daemon, collected.collector
-        collector.process.stop()
-        daemon.until_said("otlp_failed")
-        collector.start()
-        daemon.until_said("otlp_recovered")
-        (entry,) = daemon.log("otlp_failed")
-        assert entry["message"] == (
+        refused = (
             f"cannot push metrics to {collector.url}/v1/metrics: connection refused; "
             "start the collector, or correct `otlp.endpoint`"
         )
+        recovered = len(daemon.log("otlp_recovered"))  # on a busy machine, a push may have been late before
+        collector.process.stop()
+        daemon.until_said("otlp_failed", message=refused)
+        collector.start()
+        eventually(lambda: len(daemon.log("otlp_recovered")) > recovered, MEASURED_SECONDS, "it recovers", LOOK_SECONDS)
+        assert [entry["message"] for entry in daemon.log("otlp_failed")].count(refused) == 1
         assert daemon.log("library_complains") == []
 
     def test_hanging_collector_delays_neither_the_page_nor_the_end(self, collected: Collected) -> None:
@@ -263,7 +266,7 @@ class TestCollector:
         collector.process.signal(signal.SIGSTOP)
         try:
             eventually(partial(self._said_more, daemon, failures), MEASURED_SECONDS, "failed", LOOK_SECONDS)
-            assert daemon.get("/metrics")[0] == 200
+            assert daemon.answer("/metrics")
             assert daemon.stop(STOP_SECONDS) == 0
         finally:
             collector.process.signal(signal.SIGCONT)

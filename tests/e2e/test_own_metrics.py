@@ -2,15 +2,16 @@
 
 import json
 from collections.abc import Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.control_plane import write_kubeconfig
-from tests.support.daemon import Daemon, Simulator, config_file
+from tests.support.daemon import Daemon, Scrape, Simulator, config_file
 
-pytestmark = [pytest.mark.timeout(400), pytest.mark.patient]
+pytestmark = pytest.mark.patient
 
 SLOW = "configmaps"
 LATE = 0.4
@@ -35,28 +36,32 @@ def daemon(tmp_path: Path) -> Iterator[Daemon]:
             yield running
 
 
-def own(daemon: Daemon) -> Any:
-    (apiserver,) = daemon.status()["apiservers"]
-    return apiserver["ownMetrics"]
-
-
 def test_slow_dispatch_is_the_largest_part_of_the_delay(daemon: Daemon) -> None:
-    def is_divided() -> bool:
-        found, minute = daemon.streams()[SLOW]["breakdown"], own(daemon)["minute"]
-        return bool(found and minute and minute["seconds"] > 40 and found["seconds"] >= LATE)
+    """A busy machine makes other parts longer for a while, so one status is looked for that says all of it."""
 
-    daemon.process.until(is_divided, KNOWN_SECONDS, "the delay is divided", 1.0)
-    found = daemon.streams()[SLOW]["breakdown"]
+    def divided() -> Any:
+        status = daemon.status()
+        (apiserver,) = status["apiservers"]
+        (found,) = (stream["breakdown"] for stream in status["streams"] if stream["watch"] == SLOW)
+        metrics = apiserver["ownMetrics"]
+        if not found or not metrics["minute"] or metrics["minute"]["seconds"] <= 40 or found["seconds"] < LATE:
+            return None
+        largest = max(found["parts"], key=itemgetter("seconds"))["name"]
+        return (found, metrics) if (largest, metrics["obstacle"]) == ("dispatch", None) else None
+
+    found, metrics = daemon.process.until(divided, KNOWN_SECONDS, "dispatch is the largest part", 1.0)
     parts = {part["name"]: part["seconds"] for part in found["parts"]}
     assert parts.keys() == {"storage_to_cache", "dispatch", "rest"}
-    assert max(parts, key=lambda name: parts[name]) == "dispatch"
     assert min(parts.values()) >= 0.0
     assert sum(parts.values()) == pytest.approx(found["seconds"])
-    metrics = own(daemon)
-    assert (metrics["obstacle"], metrics["processes"]) == (None, 1)
+    assert metrics["processes"] == 1
     assert metrics["minute"]["resources"][SLOW]["received"] > 100
+
+    def exposed(scrape: Scrape) -> bool:
+        seconds = scrape.total("watchslo_delay_part_seconds", part="dispatch")
+        return min(seconds, scrape.total("watchslo_apiserver_own_p99_seconds", of="dispatch")) >= 0.5 * LATE
+
+    daemon.until(exposed, KNOWN_SECONDS, "exposed")
     scrape = daemon.scrape()
-    assert scrape.value("watchslo_delay_part_seconds", part="dispatch") >= 0.5 * LATE
-    assert scrape.value("watchslo_apiserver_own_p99_seconds", of="dispatch") >= 0.5 * LATE
     assert scrape.total("watchslo_api_requests_total", kind="metrics_page", code="200") >= 3
     assert "dispatch" in daemon.answer(f"/api/v1/watches?watch={SLOW}")
