@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -94,11 +95,29 @@ def samples(scrape: Scrape, watch: str) -> float:
     return scrape.value("watchslo_apiserver_timespan_seconds_count", watch=watch)
 
 
+def until_sampled(plane: ControlPlane, watched: Watched, watch: str, least: float) -> None:
+    """Write on until there are so many samples, since a late loop makes none; return when all of it was received."""
+    before, numbers = watched.scrape(), count()
+
+    def sampled(scrape: Scrape) -> bool:
+        if samples(scrape, watch) >= least:
+            return True
+        write(plane, f"{watch}-{least:g}-{next(numbers)}", 1)
+        return False
+
+    watched.until(sampled, SOON_SECONDS, f"{least:g} samples of {watch}")
+    written = next(numbers)
+    for each in ("configmaps", "events"):
+        until_received(watched, each, received(before, each) + written)
+
+
 def test_killed_apiserver_is_reported_and_watches_resume(killable_plane: ControlPlane, watched: Watched) -> None:
     apiserver = killable_plane.apiservers[0]
     write(killable_plane, "before")
-    until_received(watched, "configmaps", 20)
-    watched.until(lambda scrape: samples(scrape, "configmaps") > 0, SOON_SECONDS, "samples before the outage")
+    for watch in ("configmaps", "events"):
+        until_received(watched, watch, 20)
+    until_sampled(killable_plane, watched, "configmaps", 1)
+    before = watched.scrape()
     with killable_plane.writer() as writer:
         # The cache then begins after the last revision of the watch, even if the apiserver fills it before it writes.
         writer.create(SECRETS, {"metadata": {"name": "unwatched"}})
@@ -113,9 +132,8 @@ def test_killed_apiserver_is_reported_and_watches_resume(killable_plane: Control
     watched.daemon.until_ready()
     write(killable_plane, "after")
     for watch in ("configmaps", "events"):
-        until_received(watched, watch, 40)
-    # Fewer than were written: an event received by a late loop is no sample.
-    watched.until(lambda scrape: samples(scrape, "configmaps") > 20, SOON_SECONDS, "samples after the outage")
+        until_received(watched, watch, received(before, watch) + 20)
+    until_sampled(killable_plane, watched, "configmaps", samples(before, "configmaps") + 1)
     scrape = watched.scrape()
     # The watch cache is empty after the restart, so older revisions have expired. Resources without a cache resume.
     assert scrape.total("watchslo_expired_total", watch="configmaps") == 1
@@ -145,7 +163,7 @@ def test_frozen_apiserver_is_reported_and_loses_no_event(killable_plane: Control
     write(killable_plane, "thawed")
     for watch in ("configmaps", "events"):
         until_received(watched, watch, received(before, watch) + 20)
-    watched.until(lambda scrape: samples(scrape, "events") > samples(before, "events"), SOON_SECONDS, "new samples")
+    until_sampled(killable_plane, watched, "events", samples(before, "events") + 1)
     scrape = watched.scrape()
     for watch in ("configmaps", "events"):
         assert scrape.total("watchslo_relists_total", watch=watch) == before.total(

@@ -3,13 +3,14 @@
 import contextlib
 from collections.abc import Iterator
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.support.control_plane import ControlPlane
-from tests.support.daemon import Daemon, Scrape, config_file
+from tests.support.daemon import WRITE_SECONDS, Daemon, Scrape, config_file
 from tests.support.writer import Writer, configmap, crd
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
@@ -29,8 +30,12 @@ def delays(name: str, scrape: Scrape) -> float:
     return scrape.total("watchslo_representation_delay_seconds_count", watch=name)
 
 
-def has_delays(name: str, scrape: Scrape) -> bool:
-    return delays(name, scrape) > 0
+def written_and_compared(writer: Writer, daemon: Daemon, name: str, numbers: Iterator[int]) -> bool:
+    """Create one more object; return True if there is a delay yet: an event that meets a late loop has none."""
+    body = configmap(f"whole-{next(numbers)}")
+    custom = {"apiVersion": f"{GROUP}/v1", "kind": "Gizmo", "metadata": body["metadata"]}
+    writer.create(*((CONFIGMAPS, body) if name == "configmaps" else (GIZMOS, custom)))
+    return delays(name, daemon.scrape()) > 0
 
 
 def is_open(daemon: Daemon, name: str, _: Scrape) -> bool:
@@ -59,13 +64,9 @@ def test_whole_objects_of_built_in_and_custom_resources_are_compared(
         for watch, representation in zip(watches, ("protobuf", "plain"), strict=True):
             name = str(watch["name"])
             daemon.until(partial(is_open, daemon, name), PATIENCE_SECONDS, "a watch of whole objects")
-            for number in range(20):
-                body = configmap(f"whole-{number}")
-                custom = {"apiVersion": f"{GROUP}/v1", "kind": "Gizmo", "metadata": body["metadata"]}
-                writer.create(*((CONFIGMAPS, body) if name == "configmaps" else (GIZMOS, custom)))
-            daemon.until(partial(has_delays, name), PATIENCE_SECONDS, "a delay")
+            compared = partial(written_and_compared, writer, daemon, name, count())
+            daemon.process.until(compared, PATIENCE_SECONDS, "a delay", WRITE_SECONDS)
+            known = delays(name, daemon.scrape())
             found = referenced(daemon, name)
             assert (found["representation"], found["failure"]) == (representation, None)
-            assert found["events"] >= delays(name, daemon.scrape())
-        for number in range(20):
-            writer.delete(f"{CONFIGMAPS}/whole-{number}")
+            assert found["events"] >= known
