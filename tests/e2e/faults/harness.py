@@ -8,6 +8,7 @@ from tests.e2e.faults.daemon import Observed
 from tests.e2e.faults.notes import judge
 from tests.e2e.faults.row import LOOK_SECONDS, Outcome, Row, Scene
 from tests.e2e.faults.scribe import Scribe
+from tests.support.process import patient
 from tests.support.writer import Write
 
 START_SECONDS = 180.0  # several daemons start at once
@@ -91,7 +92,7 @@ def until_settled(daemon: Observed, watch: str, scribe: Scribe, since: float, un
     that is neither seen nor reported in time is found to be lost by `judge`.
     """
     writes = scribe.writes(since, until)
-    deadline = time.monotonic() + CAUGHT_UP_SECONDS
+    deadline = time.monotonic() + patient(CAUGHT_UP_SECONDS)
     while time.monotonic() < deadline:
         notes = daemon.notes()
         if all(notes.saw(watch, write) or notes.reported(watch, write) for write in writes):
@@ -112,7 +113,7 @@ def _until_measured(scene: Scene, until: float) -> None:
 
 def _until_counted(scene: Scene, before: Mapping[str, float]) -> None:
     """Wait until all expected counters have risen; `verify` fails for those that have not."""
-    deadline = time.monotonic() + CAUGHT_UP_SECONDS
+    deadline = time.monotonic() + patient(CAUGHT_UP_SECONDS)
     while _missing(scene.row, _rising(scene.daemon, before)) and time.monotonic() < deadline:
         time.sleep(LOOK_SECONDS)
 
