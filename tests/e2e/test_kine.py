@@ -18,7 +18,7 @@ from tests.support.kine import Kine, Postgres, Sqlite, is_kine
 from tests.support.sampled import Sampled
 from tests.support.writer import configmap
 
-pytestmark = [pytest.mark.patient, pytest.mark.timeout(400)]
+pytestmark = pytest.mark.patient
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 FOUND_SECONDS = 120.0

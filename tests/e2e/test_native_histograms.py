@@ -27,7 +27,7 @@ from tests.support.prometheus import Prometheus
 from tools.dashboards.queries import queries
 from watchslo.serve.metrics import FAMILIES
 
-pytestmark = [pytest.mark.patient, pytest.mark.timeout(1800)]
+pytestmark = pytest.mark.patient
 
 DASHBOARDS = Path(__file__).parents[2] / "dashboards"
 TIMESPAN = "watchslo_apiserver_timespan_seconds"

@@ -18,7 +18,7 @@ from tests.support.partitioned import APART, Partitioned
 from tests.support.sampled import Sampled
 from tests.support.writer import Write, configmap, pod
 
-pytestmark = [pytest.mark.patient, pytest.mark.timeout(900)]
+pytestmark = pytest.mark.patient
 
 NAMESPACE = "/api/v1/namespaces/default"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"

@@ -267,11 +267,13 @@ def lacking(audited: Audited, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 @pytest.mark.patient
+@pytest.mark.timeout(1800)
 def test_every_right_has_a_case() -> None:
     assert set(MISSING) == set(rights())
 
 
 @pytest.mark.patient
+@pytest.mark.timeout(1800)
 def test_every_right_is_used_and_sufficient(audited: Audited, tmp_path: Path) -> None:
     with daemon(audited, tmp_path, "least", rights()) as least:
         least.until_measuring(*AUDITED_WATCHES)
@@ -296,6 +298,7 @@ def test_every_right_is_used_and_sufficient(audited: Audited, tmp_path: Path) ->
 
 
 @pytest.mark.patient
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("missing", MISSING, ids=lambda right: f"{right.verb}-{right.resource}")
 def test_missing_right_is_named_and_the_rest_continues(
     lacking: dict[Right, Daemon], audited: Audited, missing: Right

@@ -245,7 +245,6 @@ class TestAlerts:
         assert complaints(tmp_path, World(85, faults={"a:9477": late_for_a_while}), expected) == ""
 
 
-@pytest.mark.timeout(600)  # at idle priority, the minutes of a day take promtool long
 class TestHistory:
     """Burn rates of long windows, from recorded series: to record those of a day takes promtool minutes.
 
@@ -563,7 +562,6 @@ class TestCluster:
         assert complaints(tmp_path, world, {25: {*TOGETHER}}, rules=rules) == ""
 
 
-@pytest.mark.timeout(900)
 def test_rules_can_be_evaluated_for_a_large_installation(tmp_path: Path) -> None:
     """The durations are only printed (with -s), because a machine may be slow."""
     assert evaluate(tmp_path) > 0

@@ -31,6 +31,7 @@ from tests.support.writer import configmap, pod
 from watchslo.kube.client import Client, Page, Selectors, WatchResponse
 from watchslo.kube.limiter import Limiter
 from watchslo.kube.representation import Representation
+from watchslo.monitor import rehearsal
 from watchslo.monitor.rehearsal import Rehearsal, rehearse_once
 from watchslo.watch.decode import Error
 from watchslo.watch.failure import Failure
@@ -254,7 +255,8 @@ COLLECTION = PODS.path("default")
 @pytest.fixture
 def plane(assets: Assets, tmp_path: Path) -> Iterator[ControlPlane]:
     """A control plane with many pods, whose apiserver has just started with an empty cache."""
-    with Etcd(tmp_path, assets.etcd) as etcd, ControlPlane(tmp_path, assets.kube_apiserver, etcd) as plane:
+    flags = ["--etcd-compaction-interval=0"]  # etcd keeps the revision of a list, however long that takes
+    with Etcd(tmp_path, assets.etcd) as etcd, ControlPlane(tmp_path, assets.kube_apiserver, etcd, flags=flags) as plane:
         with plane.writer() as writer:
             writer.create(COLLECTION, pod(name(0)))
             uid = writer.get(f"{COLLECTION}/{name(0)}")["metadata"]["uid"]
@@ -292,7 +294,7 @@ def replaced(text: bytes, pairs: list[tuple[bytes, bytes]]) -> bytes:
 
 def call(etcd: Etcd, method: str, body: dict[str, Any]) -> Any:
     request = urllib.request.Request(f"{etcd.url}/v3/kv/{method}", json.dumps(body).encode(), method="POST")
-    with urllib.request.urlopen(request, timeout=30) as answer:
+    with urllib.request.urlopen(request, timeout=patient(30.0)) as answer:
         return json.load(answer)
 
 
@@ -385,10 +387,11 @@ def table(runs: list[Rehearsal]) -> str:
 
 
 @pytest.mark.patient
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(1800)
 async def test_only_the_paged_strategy_starts_its_watch_too_late(
-    plane: ControlPlane, capsys: pytest.CaptureFixture[str]
+    plane: ControlPlane, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(rehearsal, "PATIENCE_SECONDS", patient(rehearsal.PATIENCE_SECONDS))
     async with asyncio.TaskGroup() as tasks:
         rehearsing = {strategy: tasks.create_task(rehearse(plane, strategy)) for strategy in STRATEGIES}
         # A new apiserver ends a streamed list if ten events come before it is sent, so the writes start later.
