@@ -76,10 +76,13 @@ async def _once(source: Source, watch: str | None) -> int:
             await asyncio.sleep(ONCE_SECONDS if await _until_up(source) else 0.0)
         try:
             if watch:
-                return await _print_details(source, watch)
-            return _print(await source.view())
+                await _print_details(source, watch)
+                return 0
+            view = await source.view()
         except ConnectError as error:
             raise ConnectError(f"{source.place}: {error}") from None
+    _print(view)
+    return 0 if _is_open(view) else EXIT_NO_WATCH
 
 
 async def _until_up(source: Measurement) -> bool:
@@ -88,18 +91,22 @@ async def _until_up(source: Measurement) -> bool:
     while waited < PATIENCE.get(source.start, 0.0):
         await asyncio.sleep(LOOK_SECONDS)
         waited += LOOK_SECONDS
-    return any(line.up for line in (await source.view()).lines)
+    return _is_open(await source.view())
 
 
-async def _print_details(source: Source, watch: str) -> int:
+def _is_open(view: View) -> bool:
+    """Return True if any watch is open."""
+    return any(line.up for line in view.lines)
+
+
+async def _print_details(source: Source, watch: str) -> None:
     found = await source.details(watch)
     if not found:
         raise ConnectError(f"there is no watch {watch}; watchslo top --once lists the watches")
     plain_console().print(Text("\n\n").join(map(written, found)), soft_wrap=True)
-    return 0
 
 
-def _print(view: View) -> int:
+def _print(view: View) -> None:
     console = plain_console()
     lines = Choice().of(view.lines)
     console.print(draw(lines))
@@ -108,4 +115,3 @@ def _print(view: View) -> int:
     for doubt in filter(None, (view.trust, part_note(view.part, view.elsewhere))):
         console.print(doubt)
     console.print(view.verdict or NOT_YET)
-    return 0 if any(line.up for line in view.lines) else EXIT_NO_WATCH
