@@ -4,7 +4,6 @@ import contextlib
 import secrets
 import signal
 import socket
-import subprocess
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ import pytest
 
 from tests.support.certs import Authority, Pair
 from tests.support.control_plane import EVERYTHING_READABLE, MAY_SCRAPE, REVIEWS, ControlPlane
-from tests.support.daemon import Daemon, Scrape, config_file, watchslo
+from tests.support.daemon import Daemon, Scrape, asking, config_file
 from tests.support.process import eventually
 from tests.support.reader import Answer, Reader
 from watchslo.monitor.evaluator import SNAPSHOT_SECONDS
@@ -250,16 +249,6 @@ REVIEW_SECONDS = 180.0
 READ = {"nonResourceURLs": ["/"], "verbs": ["get"]}
 
 
-def reviewed_command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run a command until the daemon could make a review; a busy apiserver makes it answer 503."""
-
-    def had() -> subprocess.CompletedProcess[str] | None:
-        done = watchslo(*arguments)
-        return None if any(late in done.stderr for late in ("it answers 503", "no answer within")) else done
-
-    return eventually(had, REVIEW_SECONDS, "a review", every=1.0)
-
-
 def test_top_presents_a_token_to_a_protected_daemon(control_plane: ControlPlane, tmp_path: Path) -> None:
     pair = control_plane.authority.server("top")
     server = {"tls": {"certFile": str(pair.certificate), "keyFile": str(pair.key)}, "authorization": "kubernetes"}
@@ -276,11 +265,11 @@ def test_top_presents_a_token_to_a_protected_daemon(control_plane: ControlPlane,
         eventually(lambda: reader.status("/readyz") == 200, REVIEW_SECONDS, "ready", every=1.0)
         once = ("top", "--once", daemon.url)
         answers = {
-            "reader": reviewed_command(*once, *trusted, "--token-file", tokens["top-reader"]),
-            "insecure": reviewed_command(*once, "--insecure", "--token-file", tokens["top-reader"]),
-            "without rights": reviewed_command(*once, *trusted, "--token-file", tokens["top-stranger"]),
-            "without a token": reviewed_command(*once, *trusted),
-            "without a CA": reviewed_command(*once, "--token-file", tokens["top-reader"]),
+            "reader": asking(*once, *trusted, "--token-file", tokens["top-reader"]),
+            "insecure": asking(*once, "--insecure", "--token-file", tokens["top-reader"]),
+            "without rights": asking(*once, *trusted, "--token-file", tokens["top-stranger"]),
+            "without a token": asking(*once, *trusted),
+            "without a CA": asking(*once, "--token-file", tokens["top-reader"]),
         }
     assert {name: done.returncode for name, done in answers.items()} == {
         **dict.fromkeys(("reader", "insecure"), 0),

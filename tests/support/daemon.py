@@ -23,6 +23,7 @@ WATCHSLO = Path(sys.executable).with_name("watchslo")
 START_SECONDS = 120.0  # 2 s on an idle machine
 HTTP_SECONDS = 90.0
 COMMAND_SECONDS = patient(180.0)
+ANSWERED_SECONDS = 180.0  # until a daemon, and the apiserver that it asks for reviews, are in time for a command
 SAMPLE_SECONDS = 60.0  # a sample needs a seal and an evaluation; usually 7 s
 WRITE_SECONDS = 0.5
 TOO_LATE = re.compile(r"no answer within \d+ s|it answers 503")
@@ -61,7 +62,7 @@ def asking(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
         done = watchslo(*arguments)
         return None if TOO_LATE.search(done.stdout + done.stderr) else done
 
-    return eventually(answered, HTTP_SECONDS, f"answered in time: {arguments[0]}", LOOK_SECONDS)
+    return eventually(answered, ANSWERED_SECONDS, f"answered in time: {arguments[0]}", LOOK_SECONDS)
 
 
 def outside(**more: str) -> dict[str, str]:
