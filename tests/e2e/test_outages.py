@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -97,18 +96,15 @@ def samples(scrape: Scrape, watch: str) -> float:
 
 def until_sampled(plane: ControlPlane, watched: Watched, watch: str, least: float) -> None:
     """Write on until there are so many samples, since a late loop makes none; return when all of it was received."""
-    before, numbers = watched.scrape(), count()
+    before, written = watched.scrape(), set[int]()
 
-    def sampled(scrape: Scrape) -> bool:
-        if samples(scrape, watch) >= least:
-            return True
-        write(plane, f"{watch}-{least:g}-{next(numbers)}", 1)
-        return False
+    def write_one(number: int) -> None:
+        write(plane, f"{watch}-{least:g}-{number}", 1)
+        written.add(number)
 
-    watched.until(sampled, SOON_SECONDS, f"{least:g} samples of {watch}")
-    written = next(numbers)
+    watched.daemon.until_sampled(watch, least, write_one)
     for each in ("configmaps", "events"):
-        until_received(watched, each, received(before, each) + written)
+        until_received(watched, each, received(before, each) + len(written))
 
 
 def test_killed_apiserver_is_reported_and_watches_resume(killable_plane: ControlPlane, watched: Watched) -> None:
