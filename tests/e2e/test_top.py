@@ -171,6 +171,6 @@ def test_top_without_a_url_measures_the_cluster(control_plane: ControlPlane, hom
         terminal.until_shown("local measurement")
         terminal.until(lambda: bool(re.search(r" configmaps +\d+.* within", terminal.screen)), SEEN_SECONDS, "measured")
         assert (once.wait(SEEN_SECONDS), once.err) == (0, "")
-        assert re.search(r"^configmaps +[1-9][\d,]* .* … ", once.out, re.MULTILINE), once.out
+        assert re.search(r"^configmaps +[1-9][\d,]* +[≲~\d].* … ", once.out, re.MULTILINE), once.out
         os.kill(child_of(int(terminal.asks("#{pane_pid}"))), signal.SIGTERM)
         left(terminal, home)

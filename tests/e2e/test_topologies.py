@@ -292,7 +292,8 @@ def test_connections_spread_over_apiservers_of_different_age_violate_nothing(ass
             watching(tmp_path, lab.kubeconfig(), lab.writer) as watched,
         ):
             watched.until(lambda: peers(watched.daemon) == [len(lab.members)], "the apiservers are counted")
-            watched.forget()
+            watched.said.clear()
+            watched.sure.clear()
             for _ in range(SPREAD_TIMES):
                 lab.service.switch_on("reset", connections="open")
                 watched.look_for(SPREAD_SECONDS)
