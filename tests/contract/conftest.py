@@ -186,8 +186,9 @@ async def split_client(split_cluster: Cluster) -> AsyncIterator[Client]:
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lengthens the timeouts of the client: an apiserver with idle priority may be slow without a failure."""
-    for name in ("CONNECT_SECONDS", "TICK_SECONDS", "OPEN_SECONDS", "OVERTIME_SECONDS"):
+    for name in ("CONNECT_SECONDS", "TICK_SECONDS", "OPEN_SECONDS", "OVERTIME_SECONDS", "METRICS_SECONDS"):
         monkeypatch.setattr(kube_client, name, PATIENCE_SECONDS)
+    monkeypatch.setattr(machine, "SILENT_LIST_SECONDS", PATIENCE_SECONDS)
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.contract.backend import only
+from tests.contract.watch import PATIENCE_SECONDS
 from tests.support.writer import StatusError, Writer
 from watchslo.kube.apiservers import await_change, count_apiservers, read_addresses
 from watchslo.kube.client import Client
@@ -18,7 +19,6 @@ pytestmark = [
 ]
 
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
-PATIENCE_SECONDS = 120.0
 LOOK_SECONDS = 0.1
 
 

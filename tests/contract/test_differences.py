@@ -120,13 +120,13 @@ def forms(resource: Resource) -> list[Representation]:
 async def observe(client: Client, author: Author, steps: list[Step]) -> Outcome:
     resource, namespace = author.resource, author.namespace
     collection = resource.path(namespace)
-    start = await now(client)
     watches = {
         (scope, form): Watch(client, resource, namespace, selectors, form)
         for scope, selectors in SCOPES.items()
         for form in forms(resource)
     }
     async with watching(*watches.values()):
+        start = await now(client)  # after these, the cache exists
         answers = [await asyncio.to_thread(write, author.writer, collection, author.body, step) for step in steps]
         last = await get(author.writer, f"{collection}/{steps[-1].name}")
         end = int(last["metadata"]["resourceVersion"])

@@ -1,6 +1,7 @@
 """Headroom: what a refusal names, what silence means, and the search where no revision is named."""
 
 import asyncio
+import math
 import time
 
 import pytest
@@ -80,8 +81,8 @@ async def test_refusal_names_the_oldest_acceptable_revision(client: Client, auth
 
 @pytest.mark.usefixtures("young")
 async def test_refusal_is_prompt_and_silence_means_acceptance(client: Client, author: Author) -> None:
-    took = []
-    for _ in range(3):  # this machine may delay one of them, but not all
+    took = [math.inf]
+    while min(took) >= PROMPT_SECONDS and len(took) < 10:  # this machine may delay some of them, but not all
         began = time.monotonic()
         assert isinstance(await tried(client, author, FIRST), TooOld)
         took.append(time.monotonic() - began)
@@ -113,7 +114,11 @@ async def test_headroom_of_an_uncached_resource_ends_at_the_last_compaction(
     await event_author.change("object")
     await event_author.change("object")
     await cluster.compact()
-    assert await tried(client, event_author, old) == TooOld(None, by_storage=True), "the refusal names no revision"
+    for _ in range(5):
+        refused = await tried(client, event_author, old)
+        if refused != Accepted():  # it may take longer than the second of the watch
+            break
+    assert refused == TooOld(None, by_storage=True), "the refusal names no revision"
     assert await tried(client, event_author, await now(client)) == Accepted()
 
 

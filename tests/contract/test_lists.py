@@ -133,10 +133,18 @@ async def test_paged_start_watches_from_the_revision_of_its_first_page(client: C
         assert watch.events == [Event("ADDED", concurrent)]
 
 
+async def current_page(client: Client, author: Author, request: ListRequest) -> Page:
+    """Return a list that is not older than a revision; ask again if its cache is late for more than three seconds."""
+    while True:
+        answer = await page(client, author.resource, author.namespace, request)
+        if isinstance(answer, Page):
+            return answer
+        assert answer.reason is Reason.FUTURE_REVISION
+
+
 async def test_list_that_is_not_older_is_a_single_page(client: Client, any_author: Author) -> None:
     newest = await create(any_author, 5)
-    answer = await page(client, any_author.resource, any_author.namespace, ListRequest(not_older_than=newest))
-    assert isinstance(answer, Page)
+    answer = await current_page(client, any_author, ListRequest(not_older_than=newest))
     assert (answer.items, answer.continue_token) == (5, None)
     assert answer.revision is not None
     assert answer.revision >= newest
@@ -147,8 +155,7 @@ async def test_list_that_is_not_older_comes_in_pages_of_one_revision_if_it_state
 ) -> None:
     newest = await create(any_author, 5)
     request = ListRequest(limit=2, not_older_than=newest, states_match=True)
-    first = await page(client, any_author.resource, any_author.namespace, request)
-    assert isinstance(first, Page)
+    first = await current_page(client, any_author, request)
     assert first.items == 2
     assert first.revision is not None
     assert first.revision >= newest

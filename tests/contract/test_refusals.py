@@ -89,8 +89,7 @@ async def test_watch_of_an_unserved_resource_waits_for_it(client: Client) -> Non
     watch = Watch(client, UNKNOWN_GROUP)
     async with starting(watch):
         await watch.until_state(State.AWAY)
-    (gave_up,) = watch.said(GaveUp)
-    assert gave_up.failure.reason is Reason.NOT_FOUND
+    assert {fact.failure.reason for fact in watch.said(GaveUp)} == {Reason.NOT_FOUND}
 
 
 async def test_uncached_list_with_an_invalid_revision_is_a_bad_request(writer: Writer) -> None:

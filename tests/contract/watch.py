@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from typing import Any, NamedTuple, TypeVar
 
 from tests.contract.cluster import EVENTS, Author
+from tests.support.process import patient
 from watchslo.kube.client import Client, Selectors, WatchResponse
 from watchslo.kube.representation import Representation
 from watchslo.model import Reading, Resource
@@ -32,7 +33,7 @@ from watchslo.watch.messages import (
 from watchslo.watch.strategy import TAIL, Strategy, StreamedLists
 from watchslo.watch.transitions import State
 
-PATIENCE_SECONDS = 120.0
+PATIENCE_SECONDS = patient(120.0)
 LONGEST_WAIT_SECONDS = 0.2
 LONGEST_LINE_BYTES = 64 * 2**20
 EVERYTHING = Selectors()
