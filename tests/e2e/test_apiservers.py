@@ -186,9 +186,9 @@ class Watcher:
 
     @property
     def blamed(self) -> list[Named]:
-        """What was named while this machine kept up: else a daemon calls its own overload the likelier cause."""
+        """What was confidently named while this machine kept up: else its own overload is the likelier cause."""
         overloaded = {each.at for each in self.named if each.cause in OURS}
-        return [each for each in self.named if each.at not in overloaded]
+        return [each for each in self.named if each.at not in overloaded and each.confidence != "low"]
 
     @property
     def last_blamed(self) -> float | None:

@@ -321,7 +321,8 @@ def requests(scrape: Scrape) -> float:
 def test_invalid_answers_are_counted_and_never_measured(tmp_path: Path) -> None:
     limits = {"requestsPerSecond": 200, "maxLine": "1Mi"}  # high enough to reveal a busy loop
     watches = [{"resource": resource} for resource in FAULTS]
-    config = config_file(tmp_path, watch=watches, metrics="full", limits=limits)
+    objective = {"threshold": "30s"}  # an apiserver may stand still, but not for so long
+    config = config_file(tmp_path, watch=watches, metrics="full", limits=limits, objective=objective)
     kubeconfig = tmp_path / "kubeconfig"
     with Simulator(tmp_path) as simulator:
         write_kubeconfig(kubeconfig, {"server": simulator.url}, {})

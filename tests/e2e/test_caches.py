@@ -10,6 +10,7 @@ import pytest
 from tests.support.assets import Assets
 from tests.support.control_plane import ControlPlane, Etcd, override
 from tests.support.daemon import LOOK_SECONDS, Daemon, Proxy, config_file
+from tests.support.process import eventually
 from tests.support.writer import Writer, configmap
 
 pytestmark = pytest.mark.patient
@@ -45,13 +46,19 @@ def test_caches_that_are_switched_on_and_off_are_found(late_events: ControlPlane
         with late_events.writer() as writer:
             for name, collection in (("configmaps", CONFIGMAPS), ("events", EVENTS)):
                 daemon.until_sampled(name, SAMPLES, partial(create_some, writer, collection))
-        watches = daemon.streams()
+
+        def whole() -> dict[str, Any] | None:
+            """Look again while the caches are not known, or the last samples are older than the window."""
+            watches = daemon.streams()
+            known = all(watch["cachedFound"] for watch in watches.values())
+            return watches if known and watches["events"]["latency"]["windows"][0]["quantiles"] else None
+
+        watches = eventually(whole, FOUND_SECONDS, "caches and latencies are known", LOOK_SECONDS)
         assert {name: watches[name]["cached"] for name in watches} == {
             "configmaps": False,
             "events": True,
             "secrets": True,
         }
-        assert all(watch["cachedFound"] for watch in watches.values())
         assert {name for name in watches if watches[name]["probed"]} == {"events", "secrets"}
         median = watches["events"]["latency"]["windows"][0]["quantiles"][0]
         assert median["estimate"] > 0.8 * LATE, "ticks on events would wait for the same cache and show milliseconds"

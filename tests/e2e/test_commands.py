@@ -150,7 +150,8 @@ def test_check_exits_with_its_verdict(control_plane: ControlPlane, tmp_path: Pat
         stack.enter_context(steady_writes(control_plane))
         real = (*duration, "--kubeconfig", kubeconfig)
         longer = ("--duration", "15s", "--threshold", "30s", "--kubeconfig", kubeconfig)  # no machine is too slow
-        within = stack.enter_context(Command("check", *longer, "--resource", "configmaps", "-o", "json"))
+        checked = ("check", *longer, "--resource", "configmaps", "-o", "json")
+        within = stack.enter_context(Command(*checked))
         beyond = stack.enter_context(Command("check", *duration, "--kubeconfig", late, "--resource", "pods"))
         unmeasured = stack.enter_context(
             Command("check", *real, *(word for name in QUIET for word in ("--resource", name)))
@@ -160,6 +161,9 @@ def test_check_exits_with_its_verdict(control_plane: ControlPlane, tmp_path: Pat
         )
 
         code, out, _ = within.end()
+        while json.loads(out)["verdict"] == "monitor_problem":  # this machine was too slow to tell
+            assert code == 2, out
+            code, out, _ = stack.enter_context(Command(*checked)).end()
         (answer,) = json.loads(out)["watches"]
         assert (code, answer["watch"], answer["verdict"], answer["state"]) == (0, "configmaps", "within", "watching")
         assert answer["events"] > 10

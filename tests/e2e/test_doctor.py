@@ -30,7 +30,9 @@ NAMESPACE, THEIRS = "slo", "hidden-namespace"
 SERVED_SECONDS = 60.0  # until the apiserver serves a new CRD
 SCRAPED_SECONDS = 120.0
 FOUND_SECONDS = 60.0  # with one try in some ten seconds
-TOO_SLOW = re.compile(r"This took longer than|no answer within|it answers 503|cannot be scraped|It is not ready")
+TOO_SLOW = re.compile(
+    r"This took longer than|no answer within|No answer from|it answers 503|cannot be scraped|It is not ready"
+)
 """What doctor finds of processes that stood still: nothing is wrong with the deployment."""
 LABELS = {"release": "prometheus"}
 EVERYWHERE: dict[str, Any] = {

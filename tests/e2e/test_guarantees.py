@@ -64,11 +64,12 @@ def violations(daemon: Daemon) -> dict[str, dict[str, int]]:
     }
 
 
-def edited(simulator: Simulator) -> list[int]:
-    """Return the revisions of the edited events of the watch, without the short ones of its audits."""
+def edited(simulator: Simulator, revision: int) -> list[int]:
+    """Return the revisions of the edited events of the stream that has this one: audits have streams of their own."""
     made = read(f"{simulator.announced['control']}/edits")["edits"]
-    watch = made["stream"][0]
-    return [revision for stream, revision in zip(made["stream"], made["revision"], strict=True) if stream == watch]
+    edits = list(zip(made["stream"], made["revision"], strict=True))
+    watch = next(stream for stream, edit in edits if edit == revision)
+    return [edit for stream, edit in edits if stream == watch]
 
 
 @contextmanager
@@ -96,13 +97,13 @@ def test_fault_of_an_apiserver_is_counted_as_the_guarantee_that_it_breaks(fault:
             simulator.control({"name": "cut", "on": False}, "/faults")
         daemon.process.until(lambda: violations(daemon), FOUND_SECONDS, "it is found")
         simulator.control({"name": fault, "on": False}, "/faults")
-        edits = edited(simulator)
+        logged = daemon.until_said("guarantee_violated")
+        edits = edited(simulator, logged["oldest"])
         daemon.process.until(
             lambda: violations(daemon) == {"service": {BROKEN[fault]: len(edits)}},
             FOUND_SECONDS,
             f"{len(edits)} are counted",
         )
-        logged = daemon.log("guarantee_violated")[0]
         assert (logged["guarantee"], logged["watch"], logged["apiserver"]) == (BROKEN[fault], RESOURCE, "service")
         assert {logged["oldest"], logged["newest"]} <= {*edits}
 

@@ -300,7 +300,7 @@ def opened(daemon: Daemon) -> float:
 
 def test_headroom_is_found_with_one_watch(busy: Busy) -> None:
     compared = compare(busy, busy.informed, [apiserver.url for apiserver in busy.plane.apiservers])
-    assert opened(busy.informed) == compared
+    assert compared <= opened(busy.informed) <= compared + len(busy.informed.log("history_unknown"))
 
 
 def test_headroom_without_a_revision_in_the_refusal_is_found_with_ten_watches(busy: Busy) -> None:

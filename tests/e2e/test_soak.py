@@ -66,6 +66,7 @@ EXPECTED: Mapping[str, str] = {
     "recovered": "all is well again",
     "probe_failed": "an apiserver was away while its caches were read, because something was late",
     "cache_went_back": "an apiserver began with an empty cache, or etcd was compacted",
+    "storage_unknown": "an apiserver was away just when it was asked for its storage",
     "apiservers_uncounted": "an apiserver was away just when it was asked how many there are",
     "list_fell_back": "a streamed list failed five times, or stayed silent",
     "history_unknown": "an apiserver was away just when it was asked how far back it remembers",

@@ -27,7 +27,7 @@ from tests.support.assets import Assets
 from tests.support.control_plane import ControlPlane, Etcd, write_kubeconfig
 from tests.support.daemon import WATCHSLO, Simulator, watchslo
 from tests.support.process import patient
-from tests.support.writer import configmap, pod
+from tests.support.writer import configmap, given_up, pod
 from watchslo.kube.client import Client, Page, Selectors, WatchResponse
 from watchslo.kube.limiter import Limiter
 from watchslo.kube.representation import Representation
@@ -313,7 +313,8 @@ def writing(plane: ControlPlane) -> Iterator[None]:
             for version in itertools.count():
                 began = time.monotonic()
                 change = {"metadata": {"annotations": {"version": str(version)}}}
-                writer.patch(f"{COLLECTION}/{name(random.randrange(COUNT))}", change)
+                with given_up():
+                    writer.patch(f"{COLLECTION}/{name(random.randrange(COUNT))}", change)
                 if over.wait(max(0.0, began + WRITE_EVERY_SECONDS - time.monotonic())):
                     return
 

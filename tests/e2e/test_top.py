@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.busy import steady_writes
 from tests.support.control_plane import HOST, ControlPlane, Port
-from tests.support.daemon import WATCHSLO, Daemon, config_file, outside, watchslo
+from tests.support.daemon import WATCHSLO, Daemon, asking, config_file, outside, watchslo
 from tests.support.process import Process
 from tests.support.tmux import Tmux
 
@@ -129,14 +129,14 @@ def test_top_reconnects_to_a_restarted_daemon(control_plane: ControlPlane, home:
 
         def printed() -> bool:
             """A pause of this machine may change the verdict in between."""
-            *rows, last = watchslo("top", "--once", address).stdout.splitlines()
+            *rows, last = asking("top", "--once", address).stdout.splitlines()
             (row,) = (row for row in rows if row.startswith("configmaps"))
             within = re.fullmatch(r"configmaps +[\d,]+ +[≲~\d].* … .* within( \(95%\))? *", row)
             return bool(within) and last.startswith(verdict)
 
         terminal.until(printed, SEEN_SECONDS, "--once prints it")
 
-        details = watchslo("top", "--once", "--watch", "configmaps", address).stdout
+        details = asking("top", "--once", "--watch", "configmaps", address).stdout
         assert details.startswith("configmaps: ")
         assert re.search(r"^  Measured +[\d.]+% of [\d,]+ events$", details, re.MULTILINE), details
 

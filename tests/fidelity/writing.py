@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from tests.fidelity.cases import CREATED, OBJECTS, Traffic
-from tests.support.writer import Write, Writer
+from tests.support.writer import Write, Writer, given_up
 
 Make = Callable[[str], dict[str, Any]]
 """Returns an object with this name."""
@@ -70,10 +70,15 @@ class Writing:
         for due in traffic.schedule(random, time.monotonic):
             if self._over.wait(max(due - time.monotonic(), 0.0)):
                 return
-            if len(names) < OBJECTS or random.random() < CREATED:
-                names.append(f"fidelity-{random.getrandbits(40):010x}-{number}-{len(names)}")
-                write = writer.create(self._collection, self._make(names[-1]))
-            else:
-                change = {"metadata": {"annotations": {"changed": f"{random.random()}"}}}
-                write = writer.patch(f"{self._collection}/{random.choice(names[-OBJECTS:])}", change)
-            self._writes[number].append(write)
+            with given_up():
+                self._writes[number].append(self._write(writer, random, number, names))
+
+    def _write(self, writer: Writer, random: Random, number: int, names: list[str]) -> Write:
+        """Change one of the objects, or create one and add its name to `names`."""
+        if len(names) >= OBJECTS and random.random() >= CREATED:
+            change = {"metadata": {"annotations": {"changed": f"{random.random()}"}}}
+            return writer.patch(f"{self._collection}/{random.choice(names[-OBJECTS:])}", change)
+        name = f"fidelity-{random.getrandbits(40):010x}-{number}-{len(names)}"
+        write = writer.create(self._collection, self._make(name))
+        names.append(name)
+        return write

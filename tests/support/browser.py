@@ -11,6 +11,9 @@ from typing import Literal
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
+from tests.support.process import patient
+
+ANSWER_MILLISECONDS = 1000 * patient(60.0)
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
     "--no-sandbox",  # root cannot use the sandbox
@@ -78,7 +81,7 @@ def browser() -> Iterator[Browser]:
     program = os.environ.get("CHROMIUM_BIN") or next(filter(None, map(shutil.which, NAMES)), None)
     assert program, f"there is no browser here: install one of {', '.join(NAMES)}, or name one by CHROMIUM_BIN"
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=Path(program), args=[*FLAGS])
+        started = playwright.chromium.launch(executable_path=Path(program), args=[*FLAGS], timeout=ANSWER_MILLISECONDS)
         try:
             yield started
         finally:
@@ -101,6 +104,7 @@ def onlooker(
             viewport={"width": width, "height": height}, color_scheme=scheme, java_script_enabled=scripts
         )
     ) as context:
+        context.set_default_timeout(ANSWER_MILLISECONDS)
         made = Onlooker(context.new_page())
         made.page.goto(url)
         yield made

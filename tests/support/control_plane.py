@@ -27,7 +27,7 @@ import yaml
 
 from tests.support.certs import Authority, Pair
 from tests.support.process import Process, Started, eventually, patient
-from tests.support.writer import StatusError, Writer
+from tests.support.writer import StatusError, Writer, given_up
 
 HOST = "127.0.0.1"
 SERVICE_NAME = "kubernetes.default.svc"  # every apiserver's certificate is valid for it
@@ -334,7 +334,7 @@ class ControlPlane(Started):
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         spec = {"holderIdentity": name, "leaseDurationSeconds": 3600, "acquireTime": now, "renewTime": now}
         metadata = {"name": name, "labels": {"apiserver.kubernetes.io/identity": "kube-apiserver"}}
-        with self.writer() as writer:
+        with given_up(), self.writer() as writer:
             try:
                 writer.create(LEASES, {"metadata": metadata, "spec": spec})
             except StatusError:

@@ -182,11 +182,11 @@ class Daemon:
         """Wait until `condition(scrape)` holds for a new scrape."""
         self.process.until(lambda: condition(self.scrape()), timeout, what, LOOK_SECONDS)
 
-    def until_said(self, event: str, timeout: float = START_SECONDS, **facts: Any) -> None:
-        """Wait until the log has an entry of this event with these fields."""
+    def until_said(self, event: str, timeout: float = START_SECONDS, **facts: Any) -> dict[str, Any]:
+        """Wait until the log has an entry of this event with these fields; return the first one."""
         wanted = facts.items()
-        self.process.until(
-            lambda: any(wanted <= entry.items() for entry in self.log(event)),
+        return self.process.until(
+            lambda: next((entry for entry in self.log(event) if wanted <= entry.items()), None),
             timeout,
             f"said {event} {facts}",
             LOOK_SECONDS,

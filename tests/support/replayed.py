@@ -10,12 +10,15 @@ from typing import Self
 
 from tests.support.control_plane import HOST
 from tests.support.daemon import Daemon
+from tests.support.process import eventually
 
 COUNTING = {"counter", "histogram"}
 TYPE = re.compile(r"^# TYPE (\S+) (\w+)$", re.MULTILINE)
 OVERLOADED = "watchslo_tainted_seconds_total"
 TAINTED_SHARE = 0.5
 RECORDED_SECONDS = 20.0
+STEADY_SECONDS = 300.0
+LATENCY, PROMPT = "watchslo_apiserver_timespan_seconds", "1.0"
 PATH = re.compile(r"/(\d+)/metrics")
 
 
@@ -28,12 +31,23 @@ class Recording:
     seconds: float
 
     @classmethod
-    def of(cls, daemon: Daemon, watch: str) -> Self:
-        """Record a daemon that measures a watch."""
+    def of(cls, daemon: Daemon, watch: str) -> "Recording":
+        """Record a daemon that measures a watch, again until this machine kept up."""
         daemon.until_samples(watch, 10)
-        began, first = time.monotonic(), daemon.scrape().text
-        time.sleep(RECORDED_SECONDS)
-        return cls(first, daemon.scrape().text, time.monotonic() - began)
+
+        def of_keeping_up() -> "Recording | None":
+            began, first = time.monotonic(), daemon.scrape()
+            time.sleep(RECORDED_SECONDS)
+            took, second = time.monotonic() - began, daemon.scrape()
+
+            def risen(name: str, **labels: str) -> float:
+                return second.total(name, **labels) - first.total(name, **labels)
+
+            late = risen(f"{LATENCY}_count") - risen(f"{LATENCY}_bucket", le=PROMPT)
+            kept_up = late == 0 and risen(OVERLOADED) < 1 and risen("watchslo_clock_ticks_total", result="ok") > 0
+            return cls(first.text, second.text, took) if kept_up else None
+
+        return eventually(of_keeping_up, STEADY_SECONDS, "a recording of a machine that keeps up")
 
     def after(self, elapsed: float, speed: float = 1.0, rates: Mapping[str, float] | None = None) -> str:
         """Return the exposition some seconds after the second scrape, with counters that rise `speed` times as fast.

@@ -9,7 +9,9 @@ import http.client
 import json
 import ssl
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote, urlencode, urlsplit
@@ -42,6 +44,16 @@ class StatusError(Exception):
         super().__init__(f"{what}: HTTP {code} {status}")
         self.code = code
         self.status = status
+
+
+@contextlib.contextmanager
+def given_up() -> Iterator[None]:
+    """Continue after a request that the apiserver gave up, committed or not: at idle priority its 34 s are short."""
+    try:
+        yield
+    except StatusError as error:
+        if error.code != HTTPStatus.GATEWAY_TIMEOUT:
+            raise
 
 
 class Writer:

@@ -21,7 +21,8 @@ ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 STARVED_SECONDS, FED_SECONDS = 0.4, 0.4
 LATE, SLOW = "constant 2s", "constant 700ms"
 SLOW_BYTES_A_SECOND = 40_000  # 20 changes a second fit, and a list of 1,000 objects takes several seconds
-CROWD = "crowd"  # a cluster of two instances, one of which is starved
+CROWD = "crowd"  # a cluster of instances that the demo and the clusters below have, too
+IN_CROWD = {"starved", "expired", "stale"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import yaml
 
 from tests.e2e.slo_pack.clients import Creating, Putting, Starting, unread_watch
-from tests.e2e.slo_pack.lanes import CROWD, SIMULATED, Lane
+from tests.e2e.slo_pack.lanes import CROWD, IN_CROWD, SIMULATED, Lane
 from tests.e2e.slo_pack.place import FROZEN_RESOURCE, LATE_RESOURCE, OBJECTIVE, Ground, Place, configured
 from tests.support.assets import Assets
 from tests.support.control_plane import (
@@ -174,13 +174,14 @@ class Stage:
         return Place(lane.cluster, ground, folder, lane.watches, keys, daemon, proxy)
 
     def _targets(self, demo: Demo) -> Iterator[Target]:
-        """Yield one instance for each cluster, and two for the crowd."""
+        """Yield one instance for each cluster; the crowd has the starved one and healthy ones."""
         yield Target(demo.url, DEMO, "watchslo-demo")
         for cluster, place in self.places.items():
             yield Target(place.daemon.url, cluster, f"watchslo-{cluster}")
         if "starved" in self.places:
-            yield Target(demo.url, CROWD, "watchslo-0")
-            yield Target(self.places["starved"].daemon.url, CROWD, "watchslo-1")
+            of_crowd = [place.daemon.url for cluster, place in self.places.items() if cluster in IN_CROWD]
+            for number, url in enumerate([demo.url, *of_crowd]):
+                yield Target(url, CROWD, f"watchslo-{number}")
 
     def _prometheus(
         self,
