@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from tests.contract.backend import Backend
 from tests.support.control_plane import END_SECONDS, ControlPlane
 from tests.support.daemon import Proxy, Simulator
-from tests.support.writer import StatusError, Write, Writer, configmap
+from tests.support.writer import Write, Writer, configmap, given_up
 from watchslo.kube.client import Client, ObserveDate
 from watchslo.kube.credentials import Access, Credentials, CredentialSource, tls_context
 from watchslo.kube.limiter import Limiter
@@ -214,12 +214,8 @@ class Author:
     async def until_cached(self, revision: int) -> None:
         """Wait until the watch cache of the apiserver, if there is one, has reached a revision."""
         while True:
-            try:
+            with given_up():  # after three seconds
                 await asyncio.to_thread(lambda: self.writer.get(self._collection, resourceVersion=str(revision)))
-            except StatusError as error:
-                if error.code != 504:  # the cache has not reached it within three seconds
-                    raise
-            else:
                 return
 
     @property

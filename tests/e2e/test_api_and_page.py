@@ -221,7 +221,7 @@ def test_page_shows_an_incident_from_start_to_end(
         simulator.control({"name": "slow-watch", "resource": "pods"}, "/faults")
         looking.until_headline("pods: late since", SEEN_SECONDS)
         figures = r"P99 ~?[\d.]+ s \(bounds [\d.]+ m?s to .+ s\), threshold 1 s, [\d,]+ events"
-        looking.until(f"/{figures}/.test(document.querySelector('#figures').innerText)", SEEN_SECONDS)
+        looking.until_text("#figures", figures, SEEN_SECONDS)
         assert "bad" in (looking.page.locator("#watches tr:has-text('pods')").get_attribute("class") or "")
         assert names(looking)[0] == "pods"
         assert "pods: late" in looking.text("#happened")
@@ -291,8 +291,8 @@ def opens_the_details(looking: Onlooker) -> None:
     looking.until("document.querySelectorAll('#detail dd').length > 20", SEEN_SECONDS)
     looking.until("document.querySelectorAll('#detail canvas').length === 1", SEEN_SECONDS)
     assert looking.text("#detail-title").startswith("pods: late since ")
-    looking.until("document.querySelector('#detail-text').innerText.includes('this is proven')", SEEN_SECONDS)
-    looking.until("document.querySelector('#detail-causes').innerText.includes('pods')", SEEN_SECONDS)
+    looking.until_text("#detail-text", "this is proven", SEEN_SECONDS)
+    looking.until_text("#detail-causes", "pods", SEEN_SECONDS)
     assert "pods: late" in looking.text("#detail-happened")
     assert page.url.endswith("/#watch=pods%40service")
     assert looking.barriers() == []

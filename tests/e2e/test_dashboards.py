@@ -18,7 +18,7 @@ from tests.e2e.slo_pack.lanes import SIMULATED
 from tests.support.control_plane import write_kubeconfig
 from tests.support.daemon import Daemon, Simulator, config_file, watchslo
 from tests.support.daemonset import OWN, shipped
-from tests.support.process import eventually
+from tests.support.process import until_equal
 from tests.support.prometheus import Prometheus
 from tools.dashboards.queries import DEFAULTS, all_values, fill, panels
 
@@ -133,12 +133,10 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
 def test_every_panel_for_a_profile_has_data_or_says_what_it_needs(scraped: Scraped, profile: str) -> None:
     silent = scraped.silent(profile)
 
-    def answered() -> bool:
+    def left() -> list[str]:
         """A panel needs data only once: a scrape that comes too late takes some of it away for a moment."""
         still = scraped.silent(profile)
         silent[:] = [panel for panel in silent if panel in still]
-        return not silent
+        return silent
 
-    with contextlib.suppress(AssertionError):
-        eventually(answered, ANSWERED_SECONDS, "every panel has had data", LOOK_SECONDS)
-    assert silent == []
+    until_equal(left, [], ANSWERED_SECONDS, "every panel has had data", LOOK_SECONDS)

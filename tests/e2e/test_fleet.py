@@ -19,7 +19,7 @@ from tests.e2e.slo_pack.lanes import SIMULATED
 from tests.e2e.slo_pack.place import OBJECTIVE
 from tests.support.control_plane import write_kubeconfig
 from tests.support.daemon import Daemon, Simulator, config_file, start_all, watchslo
-from tests.support.process import eventually
+from tests.support.process import eventually, until_equal
 from tests.support.prometheus import Prometheus, QueryServer
 from tests.support.replayed import Recording, Replay
 from tools.dashboards.queries import queries, variables
@@ -130,20 +130,15 @@ def until_firing(server: QueryServer, *alerts: tuple[str, str]) -> list[dict[str
     def name(alert: dict[str, Any]) -> tuple[str, str]:
         return alert["labels"]["alertname"], alert["labels"].get("cluster", "")
 
-    def names() -> set[tuple[str, str]]:
-        return {name(alert) for alert in found}
-
     def of_real_daemon(alert: dict[str, Any]) -> bool:
         of, cluster = name(alert)
         return of == UNTRUSTED[0] and cluster not in REPLAYED
 
-    def fire() -> bool:
+    def firing() -> list[tuple[str, str]]:
         found[:] = [alert for alert in server.alerts() if alert["state"] == "firing" and not of_real_daemon(alert)]
-        return names() == {*alerts}
+        return sorted({name(alert) for alert in found})
 
-    with contextlib.suppress(AssertionError):
-        eventually(fire, ALERT_SECONDS, "the alerts fire", LOOK_SECONDS)
-    assert sorted(names()) == sorted(alerts)
+    until_equal(firing, sorted(alerts), ALERT_SECONDS, "the alerts fire", LOOK_SECONDS)
     return found
 
 
@@ -227,36 +222,30 @@ class TestFleet:
         until_firing(fleet.everywhere, BURNS, UNTRUSTED, *SILENT)
         silent = {cluster: {REPORTING} for _, cluster in SILENT}
         named = 'count by (cluster, __name__) ({__name__=~"fleet.+"})'
-        known: dict[str, set[str]] = {}
 
-        def of_silent() -> dict[str, set[str]]:
-            return {cluster: names for cluster, names in known.items() if GOOD_MINUTES not in names}
-
-        def settled() -> bool:
-            known.clear()
+        def known() -> tuple[set[str], dict[str, set[str]]]:
+            """Return the clusters with good minutes, and the names of all series of the other ones."""
+            names: dict[str, set[str]] = {}
             for one in fleet.everywhere.query(named):
-                known.setdefault(one["metric"]["cluster"], set()).add(one["metric"]["__name__"])
-            return known.keys() == ALL and of_silent() == silent
+                names.setdefault(one["metric"]["cluster"], set()).add(one["metric"]["__name__"])
+            good = {cluster for cluster in names if GOOD_MINUTES in names[cluster]}
+            return good, {cluster: names[cluster] for cluster in names.keys() - good}
 
-        with contextlib.suppress(AssertionError):
-            eventually(settled, REPORT_SECONDS, "of silent clusters only their silence is known", LOOK_SECONDS)
-        assert known.keys() == ALL
-        assert of_silent() == silent
+        expected = ALL - silent.keys(), silent
+        until_equal(known, expected, REPORT_SECONDS, "of silent clusters only their silence is known", LOOK_SECONDS)
 
     def test_every_panel_has_data(self, fleet: Fleet) -> None:
         dashboard = json.loads(DASHBOARD.read_text())
         asked = (*queries(dashboard), *variables(dashboard))
         empty = {query: title for title, query in asked}
 
-        def answered() -> bool:
+        def left() -> dict[str, str]:
             for query in [*empty]:
                 if fleet.everywhere.finite(query):
                     del empty[query]
-            return not empty
+            return empty
 
-        with contextlib.suppress(AssertionError):
-            eventually(answered, REPORT_SECONDS, "every panel has data", LOOK_SECONDS)
-        assert empty == {}
+        until_equal(left, {}, REPORT_SECONDS, "every panel has had data", LOOK_SECONDS)
 
     def test_cluster_is_the_same_without_one_of_its_replicas(self, fleet: Fleet) -> None:
         read = f'fleet_replica:watchslo_recorded_seconds:topk{{cluster="{LATE}"}}'

@@ -25,7 +25,7 @@ from tests.e2e.test_fleet import (
 from tests.support import assets
 from tests.support.control_plane import write_kubeconfig
 from tests.support.daemon import Daemon, Simulator, config_file
-from tests.support.process import eventually
+from tests.support.process import until_equal
 from tests.support.prometheus import Prometheus
 from tests.support.thanos import ThanosServer, querier, ruler, sidecar
 
@@ -93,7 +93,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThanosFleet]:
 
 def until_reporting(fleet: ThanosFleet, expected: dict[str, str]) -> None:
     """Wait until exactly these clusters are known, and report or not."""
-    eventually(lambda: reporting(fleet.querier) == expected, REPORT_SECONDS, f"reported: {expected}", LOOK_SECONDS)
+    until_equal(lambda: reporting(fleet.querier), expected, REPORT_SECONDS, "they report or not", LOOK_SECONDS)
 
 
 class TestThanos:
@@ -102,12 +102,13 @@ class TestThanos:
     def test_replicas_of_a_cluster_are_one_cluster(self, fleet: ThanosFleet) -> None:
         expected = {TWICE: "1", ONCE: "1"}
         until_reporting(fleet, expected)
-        counts = {
+        counted: dict[str, float | None] = {
             f'count(rollup:watchslo_instances:count{{cluster="{TWICE}"}})': 1.0,
             "count(fleet:watchslo_instances:count)": float(len(expected)),
         }
-        eventually(
-            lambda: {query: fleet.querier.value(query) for query in counts} == counts,
+        until_equal(
+            lambda: {query: fleet.querier.value(query) for query in counted},
+            counted,
             REPORT_SECONDS,
             "each is counted once",
             LOOK_SECONDS,
@@ -116,16 +117,12 @@ class TestThanos:
     def test_late_clusters_burn_once(self, fleet: ThanosFleet) -> None:
         """The alert of the shortest windows: the others join it after minutes."""
         until_firing(fleet.ruler, *BURNS)
-        burning: list[str] = []
 
-        def fire_once() -> bool:
-            fired = [alert["labels"] for alert in fleet.ruler.alerts() if alert["state"] == "firing"]
-            burning[:] = [labels["cluster"] for labels in fired if labels.get("long") == LONG]
-            return sorted(burning) == [TWICE, ONCE]
+        def burning() -> list[str]:
+            firing = [alert["labels"] for alert in fleet.ruler.alerts() if alert["state"] == "firing"]
+            return sorted(labels["cluster"] for labels in firing if labels.get("long") == LONG)
 
-        with contextlib.suppress(AssertionError):
-            eventually(fire_once, ALERT_SECONDS, "each burns once", LOOK_SECONDS)
-        assert sorted(burning) == [TWICE, ONCE]
+        until_equal(burning, [TWICE, ONCE], ALERT_SECONDS, "each burns once", LOOK_SECONDS)
 
     def test_cluster_is_the_same_without_one_of_its_replicas(self, fleet: ThanosFleet) -> None:
         fleet.members[TWICE, "a"].stop()

@@ -44,8 +44,6 @@ HURT_SECONDS = 15.0
 SLOW_SECONDS, SLOW_RUNNING_SECONDS = 0.4, 0.1  # between two moments in which a slow process runs, and how long it runs
 OURS = "monitor_overloaded"  # true whenever this machine stands still; other causes are doubtful then
 CALM = ("good", "monitor_problem")
-
-
 OF_STOPPED_APISERVER = {"stall", "closed network/stalled"}  # a machine may stop it for longer than the watch allows
 
 

@@ -56,6 +56,10 @@ class Onlooker:
         """Wait until a JavaScript expression is true in the page."""
         self.page.wait_for_function(f"() => {expression}", timeout=1000 * seconds)
 
+    def until_text(self, selector: str, pattern: str, seconds: float) -> None:
+        """Wait until the text of an element contains a match of a regular expression."""
+        self.until(f"/{pattern}/.test(document.querySelector({selector!r}).innerText)", seconds)
+
     def until_headline(self, words: str, seconds: float) -> None:
         self.until(f"document.getElementById('headline').textContent.includes({words!r})", seconds)
 

@@ -41,6 +41,21 @@ def eventually(condition: Callable[[], T | None], timeout: float, what: str, eve
     return given
 
 
+def until_equal(
+    read: Callable[[], object], expected: object, timeout: float, what: str, every: float = POLL_SECONDS
+) -> None:
+    """Wait until `read` returns `expected`; a failure says what it returned last."""
+    last: list[object] = []
+
+    def equal() -> bool:
+        last[:] = [read()]
+        return last == [expected]
+
+    with contextlib.suppress(AssertionError):
+        eventually(equal, timeout, what, every)
+    assert last == [expected], f"{what}: expected {expected}, found {last}"
+
+
 class Started(ABC):
     """Is started when its context opens, and closed when that ends or the start fails."""
 
