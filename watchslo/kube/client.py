@@ -71,6 +71,9 @@ TOO_LONG = f"The answer is longer than {LONGEST_BODY_BYTES // 2**20} MiB; list i
 METRICS_PATH = "/metrics"
 METRICS_SECONDS = 12.0  # for a whole page: less than the time between two reads
 LONGEST_METRICS_BYTES = 128 * 2**20  # the page of a cluster with thousands of nodes has some tens of megabytes
+CLOSED = replace(because(Reason.RELOAD), message="This apiserver is not asked any more.")
+"""Why a request is not sent, or is broken off, once its client is closed: that is no failure of the apiserver."""
+
 NOT_NOTHING = f"The answer to a read of nothing is longer than {LONGEST_NOTHING_BYTES // 2**10} KiB."
 
 # Read buffers of one connection. A burst fills those of all watches at once, so they are small; the rest waits in the
@@ -432,10 +435,11 @@ class WatchResponse:
 class _Pool:
     """Connections that requests share, one request at a time; all are replaced every `RENEW_SECONDS`.
 
-    Old connections are closed after the last request on them, so no request is interrupted.
+    Old connections are closed after the last request on them, so no request is interrupted until `close`.
     """
 
     def __init__(self) -> None:
+        self.is_closed = False
         self._session = _session()
         self._renew_at = time.monotonic() + RENEW_SECONDS
         self._users: Counter[aiohttp.ClientSession] = Counter()
@@ -456,7 +460,8 @@ class _Pool:
                 self._close_unused(session)
 
     async def close(self) -> None:
-        """Close all connections, also those in use."""
+        """Close all connections, also those in use, for good."""
+        self.is_closed = True
         for session in {self._session, *self._users}:
             await session.close()
         if self._closing:
@@ -464,6 +469,8 @@ class _Pool:
 
     def renew(self) -> None:
         """Replace all connections: close idle ones now, and the others after their requests."""
+        if self.is_closed:
+            return
         retired, self._session = self._session, _session()
         self._renew_at = time.monotonic() + RENEW_SECONDS
         self._close_unused(retired)
@@ -484,6 +491,8 @@ class Client:
     share connections. `requests` counts by (kind, code); the code of a request without an answer is the reason of its
     failure. A code of HTTP has three digits, so there are at most a thousand of each kind. `responsiveness` knows which
     requests had an answer.
+
+    Once the context is left, each request returns `CLOSED`: others may not know yet that an apiserver has left.
     """
 
     def __init__(
@@ -688,7 +697,7 @@ class Client:
                         return replace(because(Reason.GARBAGE, phase=call.phase), message=LONG_METRICS)
                     await take(piece)
             except FAULTS as error:
-                return fault(error, _address(response), call.phase)
+                return self._fault(error, _address(response), call.phase)
             finally:
                 response.release()
         return None
@@ -709,7 +718,7 @@ class Client:
                 message = NOT_NOTHING if call.reads_nothing else TOO_LONG
                 return replace(because(Reason.GARBAGE, phase=call.phase), message=message)
         except FAULTS as error:
-            return fault(error, _address(response), call.phase)
+            return self._fault(error, _address(response), call.phase)
         finally:
             response.release()
         return _Response(body, response.content.total_raw_bytes, sent, answered)
@@ -724,6 +733,8 @@ class Client:
             address = self._own_address or Address(access.url, access.server_name)
             url = address.url
             await self._limiter.acquire(call.request_class)
+            if self._pool.is_closed:
+                return CLOSED
             sent = time.monotonic()
             self.responsiveness.asked(sent)
             if call.on_sent is not None:
@@ -745,8 +756,12 @@ class Client:
                     proxy=access.proxy,
                 )
             self._observe(response, sent)
+        except asyncio.CancelledError:
+            if self._pool.is_closed and not _is_cancelled():  # aiohttp cancels the resolution of names
+                return CLOSED
+            raise
         except FAULTS as error:
-            failure = fault(error, url, call.phase)
+            failure = self._fault(error, url, call.phase)
             self.requests[call.kind, failure.reason.value] += 1
             return failure
         self.requests[call.kind, str(response.status)] += 1
@@ -757,12 +772,22 @@ class Client:
             self._credentials.reject(access)
         return failure
 
+    def _fault(self, error: Exception, address: str, phase: Phase) -> Failure:
+        """Return the failure for one of `FAULTS`, which is our own if the client was closed."""
+        return CLOSED if self._pool.is_closed else fault(error, address, phase)
+
     def _observe(self, response: aiohttp.ClientResponse, sent: float) -> None:
         answered = time.monotonic()
         self.responsiveness.heard(answered)
         with contextlib.suppress(KeyError, ValueError, OverflowError):
             date = parsedate_to_datetime(response.headers["Date"]).timestamp()
             self._observe_date(date, sent, answered)
+
+
+def _is_cancelled() -> bool:
+    """Return True if the current task itself is being cancelled."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 async def _refusal(response: aiohttp.ClientResponse, call: _Call) -> Failure:
