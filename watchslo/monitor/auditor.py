@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import structlog
 
@@ -14,6 +15,7 @@ from watchslo.monitor.monitored_watch import MonitoredWatch
 from watchslo.monitor.nudger import Nudger
 from watchslo.monitor.selector_checker import SelectorChecker
 from watchslo.monitor.short_watches import ShortWatches
+from watchslo.monitor.task_supervisor import contain
 from watchslo.monitor.watch_audit import WatchAudit
 from watchslo.monitor.watch_identity import WatchIdentity
 from watchslo.snapshot import Guarantee
@@ -110,7 +112,7 @@ class Auditor:
                 if not self._budget():
                     self._rest()
                 elif watch := self._next():
-                    audits.create_task(self._audit(watch))
+                    audits.create_task(contain(("audits", watch.identity.number), partial(self._audit, watch)))
                 await asyncio.sleep(began + slot - time.monotonic())
 
     @property

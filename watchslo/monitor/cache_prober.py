@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import structlog
 
@@ -16,6 +17,7 @@ from watchslo.model import Reading, Source
 from watchslo.monitor.failure_log import FailureLog
 from watchslo.monitor.monitored_watch import MonitoredWatch
 from watchslo.monitor.slices import WorkSlices
+from watchslo.monitor.task_supervisor import keep_running
 from watchslo.watch.backoff import Backoff
 from watchslo.watch.failure import Action, Failure
 
@@ -186,7 +188,7 @@ class CacheProber:
     def _begin(self, watch: MonitoredWatch, tasks: asyncio.TaskGroup) -> None:
         source = watch.identity.source
         probe = self._probes[source] = _Probe(watch)
-        probe.task = tasks.create_task(self._probe(source, probe))
+        probe.task = tasks.create_task(keep_running(("hops", *source), partial(self._probe, source, probe)))
         self._log.debug("probe_began", apiserver=source[0], resource=source[1])
 
     def _end(self, source: Source) -> None:

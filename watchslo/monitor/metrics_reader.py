@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import structlog
 
@@ -11,6 +12,7 @@ from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.failure_log import FailureLog
 from watchslo.monitor.monitored_watch import MonitoredWatch
 from watchslo.monitor.slices import WorkSlices
+from watchslo.monitor.task_supervisor import contain
 from watchslo.own_metrics.history import PageHistory
 from watchslo.own_metrics.line_filter import MOST_KEPT_BYTES, LineFilter
 from watchslo.own_metrics.page import MetricsPage, parse_page
@@ -78,7 +80,8 @@ class MetricsReader:
             state = self._states[apiserver] = known.get(apiserver) or self._new_state(apiserver, now)
             if now >= state.due and not state.is_reading:
                 state.due, state.is_reading = max(now, state.due + READ_SECONDS), True
-                requests.create_task(self._read(apiserver, state))
+                read = partial(self._read, apiserver, state)
+                requests.create_task(contain(("metrics_page", apiserver.name), read))
 
     def _new_state(self, apiserver: Apiserver, now: float) -> _MetricsState:
         return _MetricsState(now + self._random() * FIRST_SECONDS, FailureLog(self._log.bind(apiserver=apiserver.name)))

@@ -3,12 +3,14 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import structlog
 
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.lag import Lag
 from watchslo.monitor.monitored_watch import MonitoredWatch
+from watchslo.monitor.task_supervisor import contain
 from watchslo.monitor.time_limit import with_time_limit
 from watchslo.watch.responsiveness import SUSPECT_SECONDS
 
@@ -57,7 +59,8 @@ class ResponsivenessLoop:
                     responsiveness.heard(watch.session.received)
         responsiveness.look(now, late)
         if responsiveness.silence(now) >= SUSPECT_SECONDS and apiserver not in self._asking:
-            asking = self._asking[apiserver] = requests.create_task(self._ask(apiserver))
+            work = contain(("responsiveness", apiserver.name), partial(self._ask, apiserver))
+            asking = self._asking[apiserver] = requests.create_task(work)
             asking.add_done_callback(lambda _: self._asking.pop(apiserver))
         self._log_change(apiserver, now)
 

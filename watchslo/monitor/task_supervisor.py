@@ -1,4 +1,8 @@
-"""Tasks that keep running: a task that raises is logged and restarted, and all tasks end with the context."""
+"""Tasks that keep running: a task that raises is logged and restarted, and all tasks end with the context.
+
+In an `asyncio.TaskGroup`, an exception of one task ends all others. `keep_running` and `contain` are for tasks that
+share only the group, such as the probes of several caches.
+"""
 
 import asyncio
 import contextlib
@@ -24,7 +28,6 @@ class TaskSupervisor:
         self._stop = stop
         self._tasks: dict[Hashable, asyncio.Task[None]] = {}
         self._error: WatchsloError | None = None
-        self._log = structlog.get_logger()
 
     async def __aenter__(self) -> Self:
         return self
@@ -61,15 +64,35 @@ class TaskSupervisor:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _run(self, name: Hashable, work: Callable[[], Awaitable[None]]) -> None:
-        while True:
-            try:
-                return await work()
-            except WatchsloError as error:
-                self._error = error
-                self._stop.set()
-                return None
-            except Exception as error:  # noqa: BLE001 - the daemon continues after any crash of one task, and logs it
-                with contextlib.suppress(Exception):
-                    where = error_location(error)
-                    self._log.error("task_crashed", task=str(name), error=where, again_in_s=RESTART_SECONDS)
-                await asyncio.sleep(RESTART_SECONDS)
+        try:
+            await keep_running(name, work)
+        except WatchsloError as error:
+            self._error = error
+            self._stop.set()
+
+
+async def keep_running(name: Hashable, work: Callable[[], Awaitable[None]]) -> None:
+    """Run `work` until it returns; after an exception that is no WatchsloError, log it and run again."""
+    while True:
+        try:
+            return await work()
+        except WatchsloError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the daemon continues after any crash of one task, and logs it
+            _log_crash(name, error, again_in_s=RESTART_SECONDS)
+            await asyncio.sleep(RESTART_SECONDS)
+
+
+async def contain(name: Hashable, work: Callable[[], Awaitable[None]]) -> None:
+    """Run `work` once, and log an exception that is no WatchsloError: the caller tries again when it is due."""
+    try:
+        await work()
+    except WatchsloError:
+        raise
+    except Exception as error:  # noqa: BLE001 - as in `keep_running`
+        _log_crash(name, error)
+
+
+def _log_crash(name: Hashable, error: Exception, **facts: object) -> None:
+    with contextlib.suppress(Exception):
+        structlog.get_logger().error("task_crashed", task=str(name), error=error_location(error), **facts)

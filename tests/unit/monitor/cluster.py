@@ -65,6 +65,10 @@ class Log:
     def events(self) -> list[str]:
         return [call.kwargs["event"] for call in self._logger.calls]
 
+    @property
+    def levels(self) -> set[str]:
+        return {call.method_name for call in self._logger.calls}
+
 
 @dataclass
 class Watch:

@@ -331,6 +331,16 @@ async def over(stream: FakeWatch) -> float:
 # No false alarm
 
 
+async def test_crash_of_one_audit_ends_no_other(log: Log) -> None:
+    past = Past(PODS, NODES)
+    past.streams[0].observe = None  # type: ignore[assignment, method-assign]
+    async with Audits(past) as audits:
+        await audits.until(AuditResult.IDLE)
+        await audits.until(AuditResult.IDLE)
+        assert past.streams[1].reads
+    assert {crash["task"] for crash in log.of("task_crashed")} == {"('audits', 1)"}
+
+
 async def test_idle_resources_for_an_hour_raise_no_alarm(log: Log) -> None:
     past = Past(*many(12))
     async with Audits(past) as audits:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.unit.monitor.cluster import CONFIGMAPS, EVENTS, NODES, PODS, Log
 from watchslo.clock.cache import CacheClock
+from watchslo.kube.client import CLOSED
 from watchslo.latency.bins import Bins
 from watchslo.latency.objective import Objective
 from watchslo.latency.own_delay import OwnDelays
@@ -26,6 +27,7 @@ from watchslo.monitor.cache_prober import (
     Rota,
     Want,
 )
+from watchslo.monitor.task_supervisor import RESTART_SECONDS
 from watchslo.monitor.watch_statistics import WatchStatistics
 from watchslo.watch.failure import Failure, Phase, Reason, because
 
@@ -135,7 +137,7 @@ class Apiserver:
         self.failures: dict[str, Failure] = {}
         self.revision = 100
         self.sent: list[tuple[float, str]] = []
-        self.client = self
+        self.client: Any = self
 
     async def read_cache(self, resource: Resource, namespace: str) -> Reading | Failure:
         assert namespace == "default"
@@ -411,6 +413,36 @@ async def test_unreadable_cache_gives_its_turn_to_others(a: Apiserver, reason: R
         a.failures.clear()
         await asyncio.sleep(2 * TURN_SECONDS)
         assert a.count(PODS) > 2
+
+
+async def test_crash_of_one_probe_ends_no_other(a: Apiserver, b: Apiserver, log: Log) -> None:
+    one, other = FakeWatch(a, late=1.0), FakeWatch(b, late=1.0)
+    async with probing(one, other):
+        await asyncio.sleep(1)
+        clock, a.client = other.cache_clock, None
+        await asyncio.sleep(2 * RESTART_SECONDS)
+        assert other.cache_clock is clock
+        assert b.count(PODS, since=time.monotonic() - RESTART_SECONDS) > 1
+        asked, a.client = len(a.sent), a
+        await asyncio.sleep(2 * RESTART_SECONDS)
+        assert len(a.sent) > asked
+    crashes = log.of("task_crashed")
+    assert {crash["task"] for crash in crashes} == {"('hops', 'a', 'pods')"}
+    assert len(crashes) <= 3
+
+
+async def test_read_of_an_apiserver_that_has_left_is_no_failure(a: Apiserver, b: Apiserver, log: Log) -> None:
+    leaving, staying = FakeWatch(a, late=1.0), FakeWatch(b, late=1.0)
+    async with probing(leaving, staying) as world:
+        await asyncio.sleep(1)
+        asked = len(a.sent)
+        a.failures["pods"] = CLOSED
+        await asyncio.sleep(10)
+        assert len(a.sent) - asked < 6, "no busy loop"
+        world.streams.remove(leaving)
+        await asyncio.sleep(2 * STEP_SECONDS)
+        assert world.probed == {("b", "pods")}
+    assert log.levels == {"debug"}
 
 
 @pytest.mark.parametrize("peers", [None, 2, 3])

@@ -85,6 +85,25 @@ async def test_missing_right_is_logged_once_and_asked_for_seldom(cluster: Cluste
     assert [line["reason"] for line in log.of("metrics_page_failed")] == ["forbidden"]
 
 
+async def test_crash_at_one_apiserver_ends_no_read_of_another(
+    cluster: Cluster, served: dict[str, int], log: Log
+) -> None:
+    cluster.announce(*HOSTS)
+    healthy = cluster.metrics
+
+    def page(name: str) -> bytes:
+        served_page = healthy(name)
+        if name.startswith(HOSTS[0]):
+            raise ZeroDivisionError
+        return served_page
+
+    cluster.metrics = page
+    async with running(config("pods", **EACH), start=5 * READ_SECONDS):
+        assert served == {f"{host}:6443": 5 for host in HOSTS}
+    crashes = [(crash["task"], crash["error"].split()[0]) for crash in log.of("task_crashed")]
+    assert crashes == 5 * [(f"('metrics_page', '{HOSTS[0]}:6443')", "ZeroDivisionError")]
+
+
 @pytest.mark.parametrize(
     ("page", "message"),
     [

@@ -1,10 +1,11 @@
 import asyncio
 
 import pytest
+import structlog
 
 from tests.unit.monitor.cluster import Log
 from watchslo.errors import ConfigError
-from watchslo.monitor.task_supervisor import RESTART_SECONDS, TaskSupervisor
+from watchslo.monitor.task_supervisor import RESTART_SECONDS, TaskSupervisor, contain
 
 
 class Work:
@@ -31,6 +32,23 @@ async def test_task_that_raises_is_restarted(log: Log) -> None:
     assert first["error"].startswith("ValueError in Work.__call__:")
     assert second["error"] == "KeyError in unknown"
     assert "secret" not in str(log.of("task_crashed"))
+
+
+async def test_contained_work_that_raises_is_logged_and_ends_no_other(log: Log) -> None:
+    work, other = Work(ValueError("secret")), Work()
+    async with TaskSupervisor(asyncio.Event()) as tasks, asyncio.TaskGroup() as group:
+        tasks.start("other", other)
+        await group.create_task(contain(("audits", 7), work))
+        await asyncio.sleep(RESTART_SECONDS)
+    assert (len(work.starts), len(other.starts)) == (1, 1)
+    (entry,) = log.of("task_crashed")
+    assert entry["task"] == "('audits', 7)"
+    assert "secret" not in str(entry)
+
+
+async def test_contained_error_that_needs_the_user_is_raised() -> None:
+    with pytest.raises(ConfigError, match="no resource podz"):
+        await contain("audits", Work(ConfigError("no resource podz")))
 
 
 async def test_task_that_returns_is_not_restarted() -> None:
@@ -89,10 +107,10 @@ class FailingLog:
         raise BrokenPipeError
 
 
-async def test_task_is_restarted_although_its_crash_cannot_be_logged() -> None:
+async def test_task_is_restarted_although_its_crash_cannot_be_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     work = Work(ValueError())
+    monkeypatch.setattr(structlog, "get_logger", FailingLog)
     async with TaskSupervisor(asyncio.Event()) as tasks:
-        tasks._log = FailingLog()
         tasks.start("a", work)
         await asyncio.sleep(2 * RESTART_SECONDS)
         assert tasks.ended == []
