@@ -11,14 +11,15 @@ from watchslo.monitor.apiserver_set import ApiserverSet
 from watchslo.monitor.failure_log import FailureLog
 from watchslo.monitor.time_limit import with_time_limit
 from watchslo.watch.failure import Action, Failure
+from watchslo.watch.missing_right import MissingRight
 
 
 class ApiserverCount:
     """Counts apiservers every `refresh` seconds, because their number seldom changes.
 
     It owns when to count next, the last number of leases, which stays if they cannot be read for a moment, and whether
-    addresses hide apiservers. The result goes to the `ApiserverSet`. `is_expected` says that no lease was alive: an
-    apiserver that has just started may have one soon.
+    addresses hide apiservers. The result goes to the `ApiserverSet`. `is_expected` says that no lease was alive or that
+    the first read was refused: an apiserver that has just started may have one soon.
     """
 
     def __init__(self, config: KubernetesConfig, apiservers: ApiserverSet, refresh: float) -> None:
@@ -31,6 +32,7 @@ class ApiserverCount:
         self._leases = 0
         self._log = structlog.get_logger()
         self._failures = FailureLog(self._log)
+        self._right = MissingRight()
 
     def count_soon(self) -> None:
         """Count at the next call of `count_if_due`: the members have changed."""
@@ -47,13 +49,16 @@ class ApiserverCount:
         found = await with_time_limit(count_apiservers(self._apiservers.front.client))
         if not isinstance(found, Failure):
             self._failures.resolve()
+            self._right.resolve()
             self._leases = found or 0
+            is_doubtful = False
         else:
             self._failures.record("apiservers_uncounted", found)
-            if found.action is Action.WAIT:
-                self._leases = 0
+            is_proven = self._right.is_proven(found, time.monotonic())
+            self._leases = 0 if is_proven else self._leases
+            is_doubtful = found.action is Action.WAIT and not is_proven
         servers = number_of_apiservers(len(announced), self._leases)
-        self.is_expected = servers is None and not isinstance(found, Failure)
+        self.is_expected = is_doubtful or (servers is None and not isinstance(found, Failure))
         if self.is_expected:
             self._due = min(self._due, time.monotonic() + LEASE_SECONDS)
         self._apiservers.set_servers(servers)

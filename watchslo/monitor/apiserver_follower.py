@@ -1,6 +1,7 @@
 """Follows the apiservers as they come and go."""
 
 import asyncio
+import time
 from collections.abc import Callable
 
 import structlog
@@ -14,6 +15,7 @@ from watchslo.monitor.apiserver_set import ApiserverSet
 from watchslo.monitor.failure_log import FailureLog
 from watchslo.monitor.time_limit import with_time_limit
 from watchslo.watch.failure import Action, Failure
+from watchslo.watch.missing_right import MissingRight
 
 FOLLOW_SECONDS = 30.0  # a watch reports new addresses, but the apiserver that serves it may be the replaced one
 RETRY_SECONDS = 5.0
@@ -41,6 +43,7 @@ class ApiserverFollower:
         self._log = structlog.get_logger()
         self._address_failures = FailureLog(self._log)
         self._watch_failures = FailureLog(self._log)
+        self._right = MissingRight()
 
     async def run(self) -> None:
         """Follow the apiservers until cancelled."""
@@ -55,7 +58,7 @@ class ApiserverFollower:
                 self._count.count_soon()
             await self._count.count_if_due(() if isinstance(found, Failure) else found, jitter)
             await self._apiservers.cluster_name.find(client)
-            if self._config.apiservers != "each" or (isinstance(found, Failure) and found.action is Action.WAIT):
+            if self._config.apiservers != "each" or self._is_refused(found):
                 await asyncio.sleep(jitter * self._spacing)
             elif isinstance(found, Failure):
                 self._apiservers.pass_on()
@@ -66,6 +69,13 @@ class ApiserverFollower:
                     self._watch_failures.record("apiservers_unwatched", failure)
                 else:
                     self._watch_failures.resolve()
+
+    def _is_refused(self, found: tuple[str, ...] | Failure) -> bool:
+        """Return True if the addresses may not be read, so that it is useless to ask again soon."""
+        if isinstance(found, Failure):
+            return self._right.is_proven(found, time.monotonic())
+        self._right.resolve()
+        return False
 
     @property
     def _spacing(self) -> float:

@@ -20,6 +20,7 @@ from watchslo.monitor.slices import WorkSlices
 from watchslo.monitor.task_supervisor import keep_running
 from watchslo.watch.backoff import Backoff
 from watchslo.watch.failure import Action, Failure
+from watchslo.watch.missing_right import MissingRight
 
 AT_ONCE = 2  # a cause shows at any late resource; with more at a time, reads would be too rare to separate the hops
 TURN_SECONDS = 15.0  # for one cache before others have a turn: enough for the shortest window
@@ -123,6 +124,7 @@ class CacheProber:
         self._probes: dict[Source, _Probe] = {}
         self._throttles: dict[str, _Throttle] = {}
         self._refused: dict[Source, float] = {}  # until when each is not read
+        self._rights: dict[Source, MissingRight] = {}  # of the sources whose last read was refused
         self._doubted: set[Source] = set()  # logged as several caches behind one address
         self._log = structlog.get_logger()
 
@@ -169,6 +171,7 @@ class CacheProber:
         sources = {watch.identity.source for watch in watches}
         apiservers = {apiserver for apiserver, _ in sources}
         self._doubted &= sources
+        self._rights = {source: right for source, right in self._rights.items() if source in sources}
         self._throttles = {name: throttle for name, throttle in self._throttles.items() if name in apiservers}
 
     def _is_readable(self, watch: MonitoredWatch) -> bool:
@@ -206,6 +209,7 @@ class CacheProber:
             match await identity.apiserver.client.read_cache(identity.resource, identity.probed_in):
                 case Reading() as reading:
                     throttle.failures.resolve()
+                    self._rights.pop(source, None)
                     probe.clock.add(reading)
                     self._doubt(source, probe.clock)
                 case failure:
@@ -221,7 +225,8 @@ class CacheProber:
         now = time.monotonic()
         throttle.failures.record("probe_failed", failure, on=source[1])
         if failure.action is Action.WAIT:
-            self._refused[source] = now + REFUSED_SECONDS
+            right = self._rights.setdefault(source, MissingRight())
+            self._refused[source] = now + right.pause(failure, now, REFUSED_SECONDS)
         else:
             throttle.until = now + throttle.backoff.next(now, failure.retry_after)
 

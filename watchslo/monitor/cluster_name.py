@@ -1,5 +1,7 @@
 """The name of the cluster where none is configured, so that pages of different clusters differ."""
 
+import time
+
 import msgspec
 import structlog
 
@@ -7,7 +9,8 @@ from watchslo.kube.client import Client
 from watchslo.kube.decoding import decode_answer
 from watchslo.kube.representation import Representation
 from watchslo.monitor.time_limit import with_time_limit
-from watchslo.watch.failure import Action, Failure
+from watchslo.watch.failure import Failure
+from watchslo.watch.missing_right import MissingRight
 
 KUBE_SYSTEM = "/api/v1/namespaces/kube-system"  # every cluster has it, and its uid never changes
 SHOWN_DIGITS = 8
@@ -30,16 +33,17 @@ class ClusterName:
     def __init__(self, configured: str | None, context: str | None) -> None:
         self.shown = configured or context
         self._given_up = False
+        self._right = MissingRight()
 
     async def find(self, client: Client) -> None:
-        """Read the uid if it is needed; after a refusal, never again."""
+        """Read the uid if it is needed; once it is clear that it may not be read, never again."""
         if self.shown or self._given_up:
             return
         answer = await with_time_limit(client.document(KUBE_SYSTEM, Representation.METADATA.accept_watch))
         if not isinstance(answer, Failure):
             self.shown = _uid_in(answer)[:SHOWN_DIGITS] or None
             self._given_up = self.shown is None
-        elif answer.action is Action.WAIT:
+        elif self._right.is_proven(answer, time.monotonic()):
             structlog.get_logger().debug("cluster_unnamed", reason=answer.reason.value)
             self._given_up = True
 

@@ -24,6 +24,7 @@ from watchslo.watch.backoff import Backoff
 from watchslo.watch.failure import Action, Failure, Reason
 from watchslo.watch.headroom import Accepted, estimate_list
 from watchslo.watch.messages import ListRequest
+from watchslo.watch.missing_right import MissingRight
 from watchslo.watch.strategy import PAGE_SIZE
 
 BUSY_EVENTS = 1.0  # per second; of resources with fewer events a cache holds at least 100 s
@@ -54,6 +55,7 @@ class _ResourceState:
     due: float
     failures: FailureLog
     retries: Backoff
+    right: MissingRight = field(default_factory=MissingRight)
     reading: HeadroomReading | None = None
     read: float = -math.inf
     doubted: int | None = None
@@ -149,6 +151,7 @@ class HeadroomProber:
             self._put_off(known, found, now)
             return
         known.failures.resolve()
+        known.right.resolve()
         seconds, measured = await self._list_seconds(known, resource, watches)
         reading = HeadroomReading(
             oldest=found.oldest,
@@ -214,7 +217,7 @@ class HeadroomProber:
         known.doubted = None
         known.failures.record("history_unknown", failure)
         if failure.action is Action.WAIT:
-            known.due = now + REFUSED_SECONDS * (0.5 + self._random())
+            known.due = now + known.right.pause(failure, now, REFUSED_SECONDS) * (0.5 + self._random())
             return
         wait = known.retries.next(now, failure.retry_after)
         known.due = now + wait

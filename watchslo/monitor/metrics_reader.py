@@ -18,6 +18,7 @@ from watchslo.own_metrics.line_filter import MOST_KEPT_BYTES, LineFilter
 from watchslo.own_metrics.page import MetricsPage, parse_page
 from watchslo.snapshot import ApiserverMetricsReading
 from watchslo.watch.failure import Action, Failure, Reason, because
+from watchslo.watch.missing_right import MissingRight
 
 READ_SECONDS = 15.0
 FIRST_SECONDS = 5.0  # within which an apiserver is read first: instances do not all ask at once
@@ -35,6 +36,7 @@ class _MetricsState:
     due: float
     failures: FailureLog
     pages: PageHistory = field(default_factory=PageHistory)
+    right: MissingRight = field(default_factory=MissingRight)
     is_reading: bool = False
 
 
@@ -93,10 +95,12 @@ class MetricsReader:
             state.is_reading = False
         if failure is None:
             state.failures.resolve()
+            state.right.resolve()
             return
         state.failures.record("metrics_page_failed", failure)
         if failure.action is Action.WAIT:
-            state.due = time.monotonic() + REFUSED_SECONDS
+            now = time.monotonic()
+            state.due = now + state.right.pause(failure, now, REFUSED_SECONDS)
 
     async def _read_page(self, apiserver: Apiserver, pages: PageHistory) -> Failure | None:
         """Read a page and keep what it says; return what is wrong with it."""

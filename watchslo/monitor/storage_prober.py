@@ -25,6 +25,7 @@ from watchslo.snapshot import StorageKind
 from watchslo.watch.backoff import Backoff
 from watchslo.watch.failure import ENDED, Action, Failure, Reason
 from watchslo.watch.headroom import FIRST, TooOld
+from watchslo.watch.missing_right import MissingRight
 
 FUTURE = 1_000_000_000  # revisions ahead: weeks of a busy cluster
 REPEATS = 3  # of a watch that is closed at once: a single one may be cut by chance
@@ -47,17 +48,18 @@ class StorageProber:
 
     async def run(self) -> None:
         """Probe until cancelled."""
-        backoff = Backoff(self._random)
+        backoff, right = Backoff(self._random), MissingRight()
         while True:
             found = await find_kind(self._apiserver.client, self._namespace)
             if not isinstance(found, Failure):
                 self._failures.resolve()
+                right.resolve()
                 self._apiserver.recognise_storage(found)
                 pause = UNKNOWN_SECONDS if found is StorageKind.UNKNOWN else AGAIN_SECONDS
             else:
                 self._failures.record("storage_unknown", found)
-                refused = found.action is Action.WAIT
-                pause = AGAIN_SECONDS if refused else backoff.next(time.monotonic(), found.retry_after)
+                refused, now = found.action is Action.WAIT, time.monotonic()
+                pause = right.pause(found, now, AGAIN_SECONDS) if refused else backoff.next(now, found.retry_after)
             await asyncio.sleep(pause * (0.5 + self._random()))
 
 

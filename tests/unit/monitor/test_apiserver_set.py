@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.monitor.cluster import EVENTS, NODES, PODS, Cluster, Log, because_of
-from tests.unit.monitor.inside import Running, config, keep_writing, running
+from tests.unit.monitor.inside import STARTED_SECONDS, Running, config, keep_writing, running
 from watchslo.config.model import Config
 from watchslo.kube.apiservers import LEASE_SECONDS, LEASES, SLICES
 from watchslo.model import SERVICE
@@ -297,6 +297,14 @@ class TestNotToBeHad:
             assert run.not_ready() == ()
         assert len(log.of("apiservers_unknown")) == 1
 
+    async def test_addresses_that_were_refused_once_are_read_again_soon(self, cluster: Cluster) -> None:
+        """An apiserver that starts refuses everything for a moment."""
+        cluster.fail(Reason.FORBIDDEN, "discovery", SLICES)
+        async with running(each("pods"), start=2) as run:
+            cluster.failures.clear()
+            await asyncio.sleep(STARTED_SECONDS)
+            assert watched(run) == [(name, "pods") for name in NAMES]
+
     async def test_unreachable_addresses_leave_the_service_watched(
         self, cluster: Cluster, log: Log, refresh: float
     ) -> None:
@@ -379,7 +387,9 @@ class TestNotToBeHad:
             assert log.of("apiservers_uncounted")
             assert apiserver(run, ONE).peers == 1
             cluster.fail(Reason.FORBIDDEN, "discovery", LEASES)
-            await asyncio.sleep(2 * refresh)
+            await asyncio.sleep(1.5 * refresh)
+            assert apiserver(run, ONE).peers == 1, "an apiserver that starts refuses everything for a moment"
+            await asyncio.sleep(2 * LEASE_SECONDS)
             assert apiserver(run, ONE).peers is None
 
     async def test_forbidden_leases_are_reported_once(self, cluster: Cluster, log: Log, refresh: float) -> None:

@@ -30,6 +30,7 @@ from watchslo.monitor.cache_prober import (
 from watchslo.monitor.task_supervisor import RESTART_SECONDS
 from watchslo.monitor.watch_statistics import WatchStatistics
 from watchslo.watch.failure import Failure, Phase, Reason, because
+from watchslo.watch.missing_right import AGAIN_SECONDS
 
 A1, A2, A3 = (("a", resource) for resource in ("configmaps", "nodes", "pods"))
 B1, B2 = (("b", resource) for resource in ("configmaps", "nodes"))
@@ -402,7 +403,7 @@ async def test_failures_slow_reads_down(a: Apiserver, log: Log) -> None:
     assert len(log.of("probe_failed")) == 1
 
 
-@pytest.mark.parametrize("reason", [Reason.FORBIDDEN, Reason.NOT_FOUND, Reason.UNPARSABLE])
+@pytest.mark.parametrize("reason", [Reason.NOT_FOUND, Reason.UNPARSABLE])
 async def test_unreadable_cache_gives_its_turn_to_others(a: Apiserver, reason: Reason) -> None:
     a.fail(PODS, reason)
     streams = [FakeWatch(a, late=3.0), FakeWatch(a, NODES, late=2.0), FakeWatch(a, CONFIGMAPS, late=1.0)]
@@ -413,6 +414,30 @@ async def test_unreadable_cache_gives_its_turn_to_others(a: Apiserver, reason: R
         a.failures.clear()
         await asyncio.sleep(2 * TURN_SECONDS)
         assert a.count(PODS) > 2
+
+
+async def test_cache_that_may_not_be_read_is_tried_again_after_a_minute_and_then_seldom(a: Apiserver) -> None:
+    a.fail(PODS, Reason.FORBIDDEN)
+    async with probing(FakeWatch(a, late=3.0), FakeWatch(a, NODES, late=2.0), FakeWatch(a, CONFIGMAPS, late=1.0)):
+        await asyncio.sleep(AGAIN_SECONDS - 1)
+        assert a.count(PODS) == 1
+        await asyncio.sleep(REFUSED_SECONDS)
+        assert a.count(PODS) == 2
+        await asyncio.sleep(REFUSED_SECONDS)
+        assert a.count(PODS) == 3
+
+
+async def test_each_start_of_an_apiserver_hides_its_caches_for_a_minute_only(a: Apiserver) -> None:
+    """It refuses everything for a moment."""
+    stream = FakeWatch(a, late=1.0)
+    async with probing(stream):
+        for _ in range(3):
+            a.fail(PODS, Reason.FORBIDDEN)
+            await asyncio.sleep(2 * STEP_SECONDS)
+            a.failures.clear()
+            assert not stream.probed
+            await asyncio.sleep(AGAIN_SECONDS + STEP_SECONDS)
+            assert stream.probed
 
 
 async def test_crash_of_one_probe_ends_no_other(a: Apiserver, b: Apiserver, log: Log) -> None:

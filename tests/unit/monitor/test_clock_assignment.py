@@ -87,6 +87,15 @@ class TestChoice:
             assert run.stream("pods").membership == "member"
         assert [entry["on"] for entry in log.of("ticking")] == [["events"], ["pods", "nodes"]]
 
+    async def test_start_of_an_apiserver_does_not_change_what_is_ticked_on(self, cluster: Cluster) -> None:
+        """It refuses everything for a moment."""
+        async with running(config("pods", "nodes")) as run:
+            cluster.fail(Reason.FORBIDDEN, "tick")
+            await asyncio.sleep(0.7)
+            cluster.failures.clear()
+            await asyncio.sleep(10)
+            assert domain(run).ticks_on == ("events",)
+
     async def test_choice_skips_a_failing_candidate(self, cluster: Cluster, log: Log) -> None:
         cluster.fail(Reason.SERVER_ERROR, "tick", "pods")
         async with running(config("pods", "nodes"), start=30) as run:

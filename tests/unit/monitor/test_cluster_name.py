@@ -1,5 +1,6 @@
 """The default name of the cluster, and when its uid is read."""
 
+import asyncio
 import json
 from typing import cast
 
@@ -11,6 +12,7 @@ from watchslo.kube.client import Client
 from watchslo.kube.credentials import Access, Credentials, CredentialSource
 from watchslo.monitor.cluster_name import KUBE_SYSTEM, ClusterName
 from watchslo.watch.failure import Failure, Reason, because
+from watchslo.watch.missing_right import AGAIN_SECONDS
 
 UID = "3f2a9c1e-5d0b-4c6e-9a37-1b7e0f6f0c11"
 
@@ -51,7 +53,7 @@ async def test_configured_name_and_context_need_no_request(configured: str | Non
 
 
 @pytest.mark.parametrize(
-    "answer", [because(Reason.FORBIDDEN), b"<html>", b"\xff", b"{}", namespace(7), namespace(""), namespace("a\nb")]
+    "answer", [because(Reason.NOT_FOUND), b"<html>", b"\xff", b"{}", namespace(7), namespace(""), namespace("a\nb")]
 )
 async def test_refusal_and_unusable_answers_leave_the_cluster_without_a_name(answer: bytes | Failure, log: Log) -> None:
     cluster, name = Namespaces(answer), ClusterName(None, None)
@@ -61,7 +63,15 @@ async def test_refusal_and_unusable_answers_leave_the_cluster_without_a_name(ans
     assert log.events == (["cluster_unnamed"] if isinstance(answer, Failure) else [])
 
 
-@pytest.mark.parametrize("reason", [Reason.UNREACHABLE, Reason.THROTTLED, Reason.SERVER_ERROR])
+async def test_second_refusal_a_minute_later_leaves_the_cluster_without_a_name(log: Log) -> None:
+    cluster, name = Namespaces(because(Reason.FORBIDDEN)), ClusterName(None, None)
+    for _ in range(4):
+        await name.find(cluster.client)
+        await asyncio.sleep(AGAIN_SECONDS)
+    assert (name.shown, len(cluster.asked), log.events) == (None, 2, ["cluster_unnamed"])
+
+
+@pytest.mark.parametrize("reason", [Reason.UNREACHABLE, Reason.THROTTLED, Reason.SERVER_ERROR, Reason.FORBIDDEN])
 async def test_passing_failure_is_silent_and_the_uid_is_read_later(reason: Reason, log: Log) -> None:
     cluster, name = Namespaces(because(reason)), ClusterName(None, None)
     await name.find(cluster.client)

@@ -35,6 +35,7 @@ from watchslo.watch.failure import ENDED, Failure, Reason, because
 from watchslo.watch.headroom import OPENS, Accepted, TooOld
 from watchslo.watch.lines import LineTooLong
 from watchslo.watch.messages import ListRequest, WatchRequest
+from watchslo.watch.missing_right import AGAIN_SECONDS
 
 HOUR_SECONDS = 3600.0
 BEGAN = 1_000_000  # the first revision
@@ -684,7 +685,8 @@ async def test_forbidden_watch_is_logged_once_and_retried_rarely(log: Log) -> No
     async with At(caches):
         await asyncio.sleep(6 * HOUR_SECONDS)
         assert len(log.of("history_unknown")) == 1
-        times = [at for at, of, _ in caches.opens if of == PODS]
+        first, *times = [at for at, of, _ in caches.opens if of == PODS]
+        assert AGAIN_SECONDS / 2 <= times[0] - first <= 1.5 * AGAIN_SECONDS + 10.0
         assert min(later - sooner for sooner, later in pairwise(times)) >= REFUSED_SECONDS / 2
         assert len(times) >= 3
         assert sum(of == NODES for _, of, _ in caches.opens) >= 6 * HOUR_SECONDS / max(INTERVAL_SECONDS) - 5
@@ -692,6 +694,21 @@ async def test_forbidden_watch_is_logged_once_and_retried_rarely(log: Log) -> No
         await asyncio.sleep(1.5 * REFUSED_SECONDS + 10.0)
         assert caches.streams[0].headroom
     assert log.events == ["history_unknown", "recovered"]
+
+
+async def test_start_of_an_apiserver_puts_a_probe_off_by_a_minute_only() -> None:
+    """It refuses everything for a moment."""
+    caches = Caches(PODS)
+    async with At(caches):
+        for _ in range(3):
+            caches.failures[PODS] = because(Reason.FORBIDDEN)
+            asked = len(caches.opens)
+            while len(caches.opens) == asked:  # noqa: ASYNC110 - no event announces this condition
+                await asyncio.sleep(0.3)
+            caches.failures.clear()
+            await asyncio.sleep(1.5 * AGAIN_SECONDS + 30.0)
+            assert caches.streams[0].headroom
+            assert len(caches.opens) > asked + 1
 
 
 async def test_throttling_stops_probes_of_all_resources(log: Log) -> None:

@@ -13,6 +13,7 @@ from watchslo.monitor.metrics_reader import READ_SECONDS, REFUSED_SECONDS
 from watchslo.own_metrics import line_filter
 from watchslo.snapshot import ApiserverMetricsReading
 from watchslo.watch.failure import Reason
+from watchslo.watch.missing_right import AGAIN_SECONDS
 
 ON = {"kubernetes": {"apiserverMetrics": True}}
 EACH = {"kubernetes": {"apiserverMetrics": True, "apiservers": "each"}}
@@ -70,13 +71,17 @@ async def test_figures_are_the_difference_of_two_reads() -> None:
 
 async def test_missing_right_is_logged_once_and_asked_for_seldom(cluster: Cluster, log: Log) -> None:
     cluster.fail(Reason.FORBIDDEN, "metrics_page")
-    async with running(config("pods", **ON), start=REFUSED_SECONDS - 10) as run:
+    async with running(config("pods", **ON), start=AGAIN_SECONDS - 10) as run:
         assert cluster.asked_at["service", "metrics_page"] == 1
         found = reading(run)
         assert found is not None
         assert found.obstacle
         await asyncio.sleep(30)
         assert cluster.asked_at["service", "metrics_page"] == 2
+        await asyncio.sleep(REFUSED_SECONDS - 30)
+        assert cluster.asked_at["service", "metrics_page"] == 2
+        await asyncio.sleep(30)
+        assert cluster.asked_at["service", "metrics_page"] == 3
         cluster.fail(None, "metrics_page")
         await asyncio.sleep(REFUSED_SECONDS)
         found = reading(run)

@@ -9,6 +9,7 @@ from tests.unit.monitor.inside import config, running
 from watchslo.monitor.storage_prober import find_kind
 from watchslo.snapshot import StorageKind
 from watchslo.watch.failure import Failure, Reason
+from watchslo.watch.missing_right import AGAIN_SECONDS as AGAIN_AFTER_REFUSAL_SECONDS
 
 AGAIN_SECONDS, UNKNOWN_SECONDS = 120.0, 30.0  # in place of an hour and five minutes, which would take seconds of CPU
 KINE, SEQUENCE, UNKNOWN = StorageKind.KINE, StorageKind.SEQUENCE, StorageKind.UNKNOWN
@@ -93,6 +94,16 @@ async def test_daemon_asks_again_until_it_is_known(cluster: Cluster, log: Log, m
         await asyncio.sleep(1.1 * AGAIN_SECONDS)
         assert run.snapshot().domains[0].kind is KINE, "nothing contradicts it"
     assert len(log.of("kine_found")) == 1
+
+
+async def test_start_of_an_apiserver_hides_the_storage_for_a_minute_only(cluster: Cluster) -> None:
+    """It refuses everything for a moment."""
+    cluster.is_kine, cluster.compacted = True, 50
+    cluster.fail(Reason.FORBIDDEN, "detect_storage")
+    async with running(config("pods")) as run:
+        cluster.failures.clear()
+        await asyncio.sleep(1.5 * AGAIN_AFTER_REFUSAL_SECONDS)
+        assert run.snapshot().domains[0].kind is KINE
 
 
 async def test_stated_storage_is_not_asked_for(cluster: Cluster) -> None:
