@@ -732,6 +732,7 @@ class Client:
             access = await self._credentials.access()
             address = self._own_address or Address(access.url, access.server_name)
             url = address.url
+            proxy = access.proxy.for_url(url)
             await self._limiter.acquire(call.request_class)
             if self._pool.is_closed:
                 return CLOSED
@@ -753,7 +754,7 @@ class Client:
                     allow_redirects=False,
                     ssl=access.tls or True,
                     server_hostname=address.server_name,
-                    proxy=access.proxy,
+                    proxy=proxy,
                 )
             self._observe(response, sent)
         except asyncio.CancelledError:

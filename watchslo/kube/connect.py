@@ -12,10 +12,10 @@ from watchslo.kube.credentials import (
     CredentialSource,
     TlsMaker,
     clean_token,
-    proxy_for,
     read_text,
     stamps,
 )
+from watchslo.kube.proxy_rule import ProxyRule, environment_rule
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -64,10 +64,12 @@ def _kubeconfigs(kubeconfig: str | None, environ: Mapping[str, str]) -> list[str
 def _in_cluster(environ: Mapping[str, str], service_account: Path) -> CredentialSource:
     host, port = environ["KUBERNETES_SERVICE_HOST"], environ.get("KUBERNETES_SERVICE_PORT") or "443"
     url = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
-    return CredentialSource(partial(_load_service_account, TlsMaker(), url, proxy_for(url, environ), service_account))
+    proxy = environment_rule(environ)
+    proxy.for_url(url)  # a proxy that is not supported is an error at once
+    return CredentialSource(partial(_load_service_account, TlsMaker(), url, proxy, service_account))
 
 
-async def _load_service_account(tls: TlsMaker, url: str, proxy: str | None, folder: Path) -> Credentials:
+async def _load_service_account(tls: TlsMaker, url: str, proxy: ProxyRule, folder: Path) -> Credentials:
     token, ca = str(folder / "token"), str(folder / "ca.crt")
     files = stamps((token, ca))
     authorization = f"Bearer {clean_token(read_text(token), token)}"

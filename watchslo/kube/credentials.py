@@ -3,16 +3,15 @@
 import asyncio
 import contextlib
 import hashlib
-import ipaddress
 import os
 import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from watchslo.errors import ConnectError
+from watchslo.kube.proxy_rule import DIRECT, ProxyRule
 
 RETRY_SECONDS = 10.0  # between two renewals: an exec plugin may take seconds, and open a browser window
 RENEW_SHARE = 0.8  # of the remaining lifetime of a credential, as kubelet renews tokens
@@ -32,7 +31,7 @@ class Access:
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     tls: ssl.SSLContext | None = None
     server_name: str | None = None
-    proxy: str | None = field(default=None, repr=False)
+    proxy: ProxyRule = DIRECT
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,46 +262,3 @@ def _digest(path: str | None) -> bytes | None:
         return None if path is None else hashlib.sha256(Path(path).read_bytes()).digest()
     except OSError:
         return b""
-
-
-def proxy_for(url: str, environ: Mapping[str, str]) -> str | None:
-    """Return the proxy that HTTP_PROXY, HTTPS_PROXY and NO_PROXY name for a URL, by the rules of Go's `httpproxy`."""
-    parts = urlsplit(url)
-    name = f"{parts.scheme}_proxy"
-    proxy = environ.get(name.upper()) or environ.get(name)
-    host = parts.hostname or ""
-    if not proxy or host == "localhost" or _is_loopback(host):
-        return None
-    exceptions = environ.get("NO_PROXY") or environ.get("no_proxy") or ""
-    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
-    if any(_is_excluded(entry.strip().lower(), host, port) for entry in exceptions.split(",")):
-        return None
-    return usable_proxy(proxy if "://" in proxy else f"http://{proxy}", name.upper())
-
-
-def usable_proxy(proxy: str, origin: str) -> str:
-    """Return the proxy if its scheme is supported; raises ConnectError."""
-    if urlsplit(proxy).scheme not in ("http", "https"):
-        raise ConnectError(f"{origin}: {urlsplit(proxy).scheme} proxies are not supported; name a proxy with http://")
-    return proxy
-
-
-def _is_excluded(entry: str, host: str, port: int | None) -> bool:
-    if entry == "*":
-        return True
-    try:
-        return ipaddress.ip_address(host) in ipaddress.ip_network(entry, strict=False)
-    except ValueError:
-        pass  # the host or the entry is a name
-    name, _, only = entry.partition(":")
-    if not name or (only and only != str(port)):
-        return False
-    domain = name.removeprefix("*").removeprefix(".")
-    return host.endswith(f".{domain}") or host == name  # a leading dot means subdomains only
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

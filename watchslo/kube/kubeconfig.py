@@ -26,10 +26,8 @@ from watchslo.kube.credentials import (
     CredentialSource,
     TlsMaker,
     clean_token,
-    proxy_for,
     read_text,
     stamps,
-    usable_proxy,
 )
 from watchslo.kube.exec_plugin import PluginError, run_plugin
 from watchslo.kube.kubeconfig_reader import (
@@ -39,6 +37,7 @@ from watchslo.kube.kubeconfig_reader import (
     KubeConfigLoader,
     KubeConfigMerger,
 )
+from watchslo.kube.proxy_rule import environment_rule, fixed_rule
 
 logging.getLogger("kubernetes_asyncio").setLevel(logging.CRITICAL)  # it also raises what it logs
 
@@ -107,7 +106,7 @@ def _access(tls: TlsMaker, choice: _ContextChoice, configuration: Configuration,
         headers=(*_authorization(choice, configuration), *_impersonation(choice.user)),
         tls=_tls(tls, choice, configuration) if url.startswith("https:") else None,
         server_name=configuration.tls_server_name,
-        proxy=usable_proxy(proxy, f"{choice.origin}: proxy-url") if proxy else proxy_for(url, environ),
+        proxy=fixed_rule(proxy, f"{choice.origin}: proxy-url") if proxy else environment_rule(environ),
     )
 
 

@@ -6,6 +6,7 @@ from tests.support.certs import Authority
 from tests.unit.kube.conftest import renewed
 from watchslo.errors import ConnectError
 from watchslo.kube.connect import connect
+from watchslo.kube.proxy_rule import DIRECT, ProxyRule
 
 POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 
@@ -34,7 +35,7 @@ class TestInCluster:
         assert access.url == "https://10.96.0.1:443"
         assert access.headers == (("Authorization", "Bearer abc"),)
         assert access.tls is not None
-        assert access.proxy is None
+        assert access.proxy == DIRECT
 
     @pytest.mark.parametrize(
         ("host", "port", "url"),
@@ -51,7 +52,7 @@ class TestInCluster:
     async def test_proxy(self, service_account: Path) -> None:
         environ = POD | {"HTTPS_PROXY": "http://proxy:3128"}
         access = await connect(environ=environ, service_account=service_account).access()
-        assert access.proxy == "http://proxy:3128"
+        assert access.proxy == ProxyRule(https="http://proxy:3128")
 
     async def test_rotated_token(self, service_account: Path) -> None:
         connection = connect(environ=POD, service_account=service_account)

@@ -14,12 +14,11 @@ from watchslo.kube.credentials import (
     CredentialSource,
     TlsMaker,
     clean_token,
-    proxy_for,
     read_text,
     stamps,
     tls_context,
-    usable_proxy,
 )
+from watchslo.kube.proxy_rule import ProxyRule
 
 
 class Source:
@@ -272,7 +271,7 @@ class TestConnection:
         assert source.changes == 0
 
     def test_repr_shows_no_secret(self) -> None:
-        access = Access("https://a", (("Authorization", "Bearer secret"),), proxy="http://user:secret@proxy")
+        access = Access("https://a", (("Authorization", "Bearer secret"),), proxy=ProxyRule("http://user:secret@proxy"))
         assert "secret" not in repr(access)
 
 
@@ -386,41 +385,3 @@ class TestTlsMaker:
         with pytest.raises(ConnectError, match="contains no CA certificate"):
             maker.make(str(tmp_path / "absent"))
         assert maker.make(str(authority.ca)) is made
-
-
-@pytest.mark.parametrize(
-    ("url", "environ", "proxy"),
-    [
-        ("https://a.example.com:6443", {}, None),
-        ("https://a.example.com:6443", {"HTTPS_PROXY": "http://p:3128"}, "http://p:3128"),
-        ("https://a.example.com:6443", {"https_proxy": "p:3128"}, "http://p:3128"),
-        ("https://a.example.com:6443", {"HTTP_PROXY": "http://p:3128"}, None),
-        ("http://a.example.com", {"HTTP_PROXY": "http://p:3128"}, "http://p:3128"),
-        ("https://localhost:6443", {"HTTPS_PROXY": "http://p"}, None),
-        ("https://127.0.0.2:6443", {"HTTPS_PROXY": "http://p"}, None),
-        ("https://[::1]:6443", {"HTTPS_PROXY": "http://p"}, None),
-        ("https://a.example.com", {"HTTPS_PROXY": "http://p", "NO_PROXY": "*"}, None),
-        ("https://a.example.com", {"HTTPS_PROXY": "http://p", "NO_PROXY": "other, example.com"}, None),
-        ("https://a.example.com", {"HTTPS_PROXY": "http://p", "no_proxy": ".example.com"}, None),
-        ("https://a.example.com", {"HTTPS_PROXY": "http://p", "no_proxy": "*.example.com"}, None),
-        ("https://a.example.com", {"HTTPS_PROXY": "http://p", "NO_PROXY": "ample.com,,10.0.0.0/8"}, "http://p"),
-        ("https://a.example.com", {"HTTPS_PROXY": "http://p", "NO_PROXY": "a.example.com:443"}, None),
-        ("https://a.example.com", {"HTTPS_PROXY": "http://p", "NO_PROXY": "a.example.com:6443"}, "http://p"),
-        ("https://10.96.0.1:443", {"HTTPS_PROXY": "http://p", "NO_PROXY": "10.96.0.0/12"}, None),
-        ("https://10.96.0.1:443", {"HTTPS_PROXY": "http://p", "NO_PROXY": "10.96.0.1"}, None),
-        ("https://10.96.0.1:443", {"HTTPS_PROXY": "http://p", "NO_PROXY": "10.0.0.0/16"}, "http://p"),
-        ("https://[fd00::1]:443", {"HTTPS_PROXY": "http://p", "NO_PROXY": "fd00::/8"}, None),
-    ],
-)
-def test_proxy_for_follows_the_environment(url: str, environ: dict[str, str], proxy: str | None) -> None:
-    assert proxy_for(url, environ) == proxy
-
-
-def test_leading_dot_excludes_only_subdomains() -> None:
-    assert proxy_for("https://example.com", {"HTTPS_PROXY": "http://p", "NO_PROXY": ".example.com"}) == "http://p"
-
-
-def test_unsupported_proxy_is_refused() -> None:
-    with pytest.raises(ConnectError, match="HTTPS_PROXY: socks5 proxies are not supported; name a proxy with http://"):
-        proxy_for("https://a", {"HTTPS_PROXY": "socks5://p"})
-    assert usable_proxy("https://p", "here") == "https://p"

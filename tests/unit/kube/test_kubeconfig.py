@@ -15,6 +15,7 @@ from watchslo.errors import ConnectError
 from watchslo.kube import exec_plugin as plugin_module
 from watchslo.kube.credentials import Access, CredentialSource
 from watchslo.kube.kubeconfig import connect_by_kubeconfig
+from watchslo.kube.proxy_rule import ProxyRule
 
 SECRET = "hush-hush"
 NEITHER = "printed neither a token nor a certificate with key; run it by hand"
@@ -194,9 +195,9 @@ class TestClusters:
     async def test_proxy(self, tmp_path: Path) -> None:
         environ = {"HTTPS_PROXY": "http://environment:1"}
         access = await access_by(tmp_path, config({}, **{"proxy-url": "http://file:1"}), environ=environ)
-        assert access.proxy == "http://file:1"
+        assert access.proxy == ProxyRule("http://file:1")
         access = await access_by(tmp_path, config({}), environ=environ)
-        assert access.proxy == "http://environment:1"
+        assert access.proxy == ProxyRule(https="http://environment:1")
 
     async def test_unsupported_proxy_is_refused(self, tmp_path: Path) -> None:
         message = await failure(tmp_path, config({}, **{"proxy-url": "socks5://file:1"}))

@@ -14,6 +14,7 @@ from watchslo.event_loop import TimedEventLoop
 from watchslo.kube.client import READ_AHEAD_TLS_BYTES, Client, Selectors, WatchResponse
 from watchslo.kube.credentials import Access, Address, Credentials, CredentialSource, TlsMaker, stamps, tls_context
 from watchslo.kube.limiter import Limiter
+from watchslo.kube.proxy_rule import ProxyRule, environment_rule
 from watchslo.kube.representation import Representation
 from watchslo.model import Reading, Resource
 from watchslo.watch.failure import Failure, Reason
@@ -286,12 +287,36 @@ class TestRotation:
 class TestProxy:
     async def test_proxy_receives_the_request(self, server: Server) -> None:
         server.script = [EMPTY]
-        assert isinstance(await asked(Access("http://apiserver.invalid:80", proxy=server.url)), Reading)
+        assert isinstance(await asked(Access("http://apiserver.invalid:80", proxy=ProxyRule(server.url))), Reading)
         assert server.requests[0].startswith("GET http://apiserver.invalid")
+
+    async def test_each_apiserver_is_asked_as_its_own_address_needs(self, server: Server) -> None:
+        """NO_PROXY names one of two apiservers, but not the service, whose credentials they share."""
+        member = Server()
+        await member.start()
+        exempt = member.url.replace("127.0.0.1", "0.0.0.0")
+        rule = environment_rule({"HTTP_PROXY": server.url, "NO_PROXY": exempt.removeprefix("http://")})
+        access = Access("http://service.test", proxy=rule)
+        server.script, member.script = [EMPTY] * 2, [EMPTY]
+        for address in (None, Address("http://member.test:6443"), Address(exempt)):
+            async with client_of(access, address) as client:
+                assert isinstance(await tick(client), Reading)
+        assert [request.split()[1].partition("/api/")[0] for request in server.requests] == [
+            "http://service.test",
+            "http://member.test:6443",
+        ]
+        assert member.requests[0].startswith("GET /api/")
+        await member.stop()
+
+    async def test_proxy_that_is_not_supported_is_a_failure_of_our_own(self) -> None:
+        access = Access("http://service.test", proxy=environment_rule({"HTTP_PROXY": "socks5://p"}))
+        failure = await refused(access)
+        assert failure.reason is Reason.CREDENTIALS
+        assert "HTTP_PROXY: socks5 proxies are not supported" in failure.message
 
     async def test_proxy_that_refuses_is_unreachable(self, server: Server) -> None:
         server.script = [answer(b"", "407 Proxy Authentication Required")]
-        access = Access("https://apiserver.invalid:443", tls=tls_context(None), proxy=server.url)
+        access = Access("https://apiserver.invalid:443", tls=tls_context(None), proxy=ProxyRule(server.url))
         failure = await refused(access)
         assert server.requests[0].startswith("CONNECT apiserver.invalid:443")
         assert failure.reason is Reason.UNREACHABLE
@@ -301,7 +326,7 @@ class TestProxy:
 
     async def test_missing_proxy_is_unreachable(self, server: Server) -> None:
         await server.stop()
-        failure = await refused(Access("http://apiserver.invalid", proxy=server.url))
+        failure = await refused(Access("http://apiserver.invalid", proxy=ProxyRule(server.url)))
         assert failure.reason is Reason.UNREACHABLE
         assert failure.message == (
             "The proxy for http://apiserver.invalid cannot be reached; check the proxy and its address."

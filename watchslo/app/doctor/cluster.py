@@ -157,7 +157,8 @@ class ClusterChecks:
     async def _report(self, asked: AskedApiserver) -> AddressReport:
         answer = await with_time_limit(asked.apiserver.client.version(), VERSION_SECONDS)
         reach = None
-        if isinstance(answer, Failure) and answer.reason in SILENT and not (await self._credentials.access()).proxy:
+        is_silent = isinstance(answer, Failure) and answer.reason in SILENT
+        if is_silent and (await self._credentials.access()).proxy.for_url(asked.url) is None:
             reach = await tcp_reach(asked.url)
         name = f"{SERVICE} ({asked.url})" if asked.apiserver.name == SERVICE else asked.apiserver.name
         return AddressReport(name, asked.url, asked.role, answer, reach)

@@ -1,0 +1,93 @@
+import re
+
+import pytest
+
+from watchslo.errors import ConnectError
+from watchslo.kube.proxy_rule import DIRECT, environment_rule, fixed_rule
+
+
+@pytest.mark.parametrize(
+    ("url", "environ", "proxy"),
+    [
+        ("https://a.example.com:6443", {}, None),
+        ("https://a.example.com:6443", {"HTTPS_PROXY": "http://p:3128"}, "http://p:3128"),
+        ("https://a.example.com:6443", {"https_proxy": "p:3128"}, "http://p:3128"),
+        ("https://a.example.com:6443", {"HTTP_PROXY": "http://p:3128"}, None),
+        ("http://a.example.com", {"HTTP_PROXY": "http://p:3128"}, "http://p:3128"),
+        ("https://localhost:6443", {"HTTPS_PROXY": "http://p"}, None),
+        ("https://127.0.0.2:6443", {"HTTPS_PROXY": "http://p"}, None),
+        ("https://[::1]:6443", {"HTTPS_PROXY": "http://p"}, None),
+        ("https://a.example.com", {"HTTPS_PROXY": "http://p", "NO_PROXY": "*"}, None),
+        ("https://a.example.com", {"HTTPS_PROXY": "http://p", "NO_PROXY": "other, example.com"}, None),
+        ("https://a.example.com", {"HTTPS_PROXY": "http://p", "no_proxy": ".example.com"}, None),
+        ("https://a.example.com", {"HTTPS_PROXY": "http://p", "no_proxy": "*.example.com"}, None),
+        ("https://a.example.com", {"HTTPS_PROXY": "http://p", "NO_PROXY": "ample.com,,10.0.0.0/8"}, "http://p"),
+        ("https://a.example.com", {"HTTPS_PROXY": "http://p", "NO_PROXY": "a.example.com:443"}, None),
+        ("https://a.example.com", {"HTTPS_PROXY": "http://p", "NO_PROXY": "a.example.com:6443"}, "http://p"),
+        ("https://10.96.0.1:443", {"HTTPS_PROXY": "http://p", "NO_PROXY": "10.96.0.0/12"}, None),
+        ("https://10.96.0.1:443", {"HTTPS_PROXY": "http://p", "NO_PROXY": "10.96.0.1"}, None),
+        ("https://10.96.0.1:443", {"HTTPS_PROXY": "http://p", "NO_PROXY": "10.0.0.0/16"}, "http://p"),
+        ("https://[fd00::1]:443", {"HTTPS_PROXY": "http://p", "NO_PROXY": "fd00::/8"}, None),
+        ("https://[fd00::1]:6443", {"HTTPS_PROXY": "http://p", "NO_PROXY": "[fd00::1]:6443"}, None),
+        ("https://[fd00::1]:443", {"HTTPS_PROXY": "http://p", "NO_PROXY": "[fd00::1]:6443,a:b:c"}, "http://p"),
+        ("https://10.0.0.7:6443", {"HTTPS_PROXY": "http://p", "NO_PROXY": "10.0.0.7:6443"}, None),
+    ],
+)
+def test_rule_follows_the_environment(url: str, environ: dict[str, str], proxy: str | None) -> None:
+    assert environment_rule(environ).for_url(url) == proxy
+
+
+def test_leading_dot_excludes_only_subdomains() -> None:
+    rule = environment_rule({"HTTPS_PROXY": "http://p", "NO_PROXY": ".example.com"})
+    assert rule.for_url("https://example.com") == "http://p"
+
+
+@pytest.mark.parametrize(
+    ("excluded", "service", "member"),
+    [
+        ("10.0.0.0/16,.svc", None, "http://proxy.test:3128"),
+        ("192.168.0.0/16", "http://proxy.test:3128", None),
+        ("192.168.7.11:6443", "http://proxy.test:3128", None),
+        ("192.168.7.11:443", "http://proxy.test:3128", "http://proxy.test:3128"),
+    ],
+)
+def test_each_address_is_judged_by_itself(excluded: str, service: str | None, member: str | None) -> None:
+    rule = environment_rule({"HTTPS_PROXY": "http://proxy.test:3128", "NO_PROXY": excluded})
+    assert rule.for_url("https://10.0.0.1:443") == service
+    assert rule.for_url("https://192.168.7.11:6443") == member
+
+
+@pytest.mark.parametrize("url", ["https://10.0.0.1:443", "https://127.0.0.1:6443", "http://localhost:8080"])
+def test_proxy_of_the_kubeconfig_is_for_all_addresses(url: str) -> None:
+    assert fixed_rule("http://file.test:1", "here").for_url(url) == "http://file.test:1"
+
+
+def test_without_proxies_all_connections_are_direct() -> None:
+    assert environment_rule({"NO_PROXY": "10.0.0.1"}).for_url("https://10.0.0.2:443") is None
+    assert environment_rule({}) == DIRECT
+
+
+@pytest.mark.parametrize(
+    ("proxy", "message"),
+    [
+        ("socks5://p", "HTTPS_PROXY: socks5 proxies are not supported; name a proxy with http://"),
+        ("http://[::1", "HTTPS_PROXY: not the URL of a proxy; name a proxy with http://"),
+    ],
+)
+def test_unsupported_proxy_is_refused_for_the_addresses_that_need_it(proxy: str, message: str) -> None:
+    rule = environment_rule({"HTTPS_PROXY": proxy, "NO_PROXY": "10.0.0.1"})
+    assert rule.for_url("https://10.0.0.1:443") is None
+    with pytest.raises(ConnectError, match=re.escape(message)):
+        rule.for_url("https://10.0.0.2:443")
+
+
+@pytest.mark.parametrize("url", ["https://a:99999", "https://[a"])
+def test_address_that_is_no_url_is_an_error(url: str) -> None:
+    with pytest.raises(ConnectError, match="not a URL"):
+        environment_rule({"HTTPS_PROXY": "http://p"}).for_url(url)
+
+
+def test_unsupported_proxy_of_the_kubeconfig_is_refused() -> None:
+    with pytest.raises(ConnectError, match="here: socks5 proxies are not supported"):
+        fixed_rule("socks5://p", "here")
+    assert fixed_rule("https://p", "here").for_url("https://a") == "https://p"
