@@ -460,7 +460,7 @@ class _Pool:
                 self._close_unused(session)
 
     async def close(self) -> None:
-        """Close all connections, also those in use, for good."""
+        """Close all connections, also those in use; none is opened afterwards."""
         self.is_closed = True
         for session in {self._session, *self._users}:
             await session.close()
