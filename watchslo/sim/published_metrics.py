@@ -67,6 +67,11 @@ class PublishedMetrics:
         name = "apiserver_init_events_total" if initial else "apiserver_cache_list_returned_objects_total"
         self._counters[name][_of(resource)] += objects
 
+    def fetched(self, resource: str, objects: int, *, cached: bool) -> None:
+        """Count the objects that a list went through, in the watch cache or in etcd."""
+        source = "cache" if cached else "storage"
+        self._counters[f"apiserver_{source}_list_fetched_objects_total"][_of(resource)] += objects
+
     def waited(self, resource: str, seconds: float) -> None:
         """Count a read that waited so long until the watch cache was fresh."""
         self._observe("apiserver_watch_cache_read_wait_seconds", _of(resource), _WAIT_EDGES, seconds)

@@ -248,8 +248,8 @@ class ObjectSelector:
     """Selects objects of a resource by namespace (empty for all) and by selectors."""
 
     namespace: str
-    name: str
-    """The only name that can match; empty if the selectors do not fix it."""
+    key: str
+    """The only key that can match; empty if there may be others, as there are for one name in all namespaces."""
     predicates: tuple[Predicate, ...]
 
     @property
@@ -285,7 +285,8 @@ def parse_selector(kind: ResourceKind, namespace: str | None, query: Mapping[str
     labels = [text for text in _COMMA_OUTSIDE_PARENTHESES.split(query.get("labelSelector", "")) if text]
     names = [match["value"] for text in fields if (match := _EXACT_NAME.fullmatch(text))]
     predicates = [_field_predicate(kind, text) for text in fields] + [_label_predicate(text) for text in labels]
-    return ObjectSelector(namespace or "", names[0] if names else "", tuple(predicates))
+    one_key = names and (namespace or not kind.namespaced)
+    return ObjectSelector(namespace or "", kind.object_key(namespace, names[0]) if one_key else "", tuple(predicates))
 
 
 _EXACT_NAME = re.compile(r"metadata\.name==?(?P<value>.+)")

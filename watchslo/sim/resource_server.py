@@ -6,7 +6,7 @@ It reads from etcd and from its own watch cache, and writes only to that cache a
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Protocol
 
@@ -89,12 +89,14 @@ PROFILES = {
 
 @dataclass(frozen=True, slots=True)
 class ListResult:
-    """The result of a list."""
+    """The result of a list, for which the apiserver fetched so many objects from its watch cache or from etcd."""
 
     objects: list[Object]
     revision: int
     continue_token: str = ""
     remaining: int | None = None
+    fetched: int = 0
+    cached: bool = False
 
     def metadata(self) -> dict[str, object]:
         return {
@@ -106,20 +108,29 @@ class ListResult:
 
 def list_page(table: ObjectTable, revision: int, selector: ObjectSelector, limit: int, start: str = "") -> ListResult:
     """Return the selected objects of a table from the key `start` on; at most `limit` of them, 0 for all."""
-    if selector.name and selector.namespace:  # only one key can match: avoid a scan
-        key = selector.prefix + selector.name
+    if key := selector.key:
         obj = table.get(key)
-        return ListResult([obj] if obj and key >= start and selector.matches(key, obj) else [], revision)
+        found = [obj] if obj and key >= start and selector.matches(key, obj) else []
+        return ListResult(found, revision, fetched=int(obj is not None))
     objects: list[Object] = []
     last = ""
+    fetched = 0
     for key, obj in table.items(selector.prefix, start):
         if limit and len(objects) == limit:
             remaining = None if selector.has_predicates else table.count(selector.prefix, last + "\0")
-            return ListResult(objects, revision, encode_continue(revision, last), remaining)
+            return ListResult(objects, revision, encode_continue(revision, last), remaining, fetched)
+        fetched += 1
         if selector.matches(key, obj):
             objects.append(obj)
             last = key
-    return ListResult(objects, revision)
+    return ListResult(objects, revision, fetched=fetched)
+
+
+def list_cached(table: ObjectTable, revision: int, selector: ObjectSelector, limit: int, start: str = "") -> ListResult:
+    """Return the same of a watch cache, which fetches all keys of the namespace whatever the limit is."""
+    found = list_page(table, revision, selector, limit, start)
+    fetched = found.fetched if selector.key else table.count(selector.prefix, start)
+    return replace(found, fetched=fetched, cached=True)
 
 
 def _is_exact(options: ListOptions) -> bool:
@@ -300,7 +311,7 @@ class CachedResource:
         if _is_exact(options):
             return self._at_exact_revision(revision, options, selector)
         limit = 0 if options.any_revision else options.limit
-        return list_page(self.cache.table, self.cache.revision, selector, limit)
+        return list_cached(self.cache.table, self.cache.revision, selector, limit)
 
     async def start_watch(self, options: ListOptions, selector: ObjectSelector) -> WatchStart:
         revision = watch_revision(options)
@@ -386,13 +397,13 @@ class CachedResource:
     def _next_page(self, options: ListOptions, selector: ObjectSelector) -> ListResult:
         required, start = decode_continue(options.continue_token)
         try:
-            return list_page(self.cache.at(required), required, selector, options.limit, start)
+            return list_cached(self.cache.at(required), required, selector, options.limit, start)
         except RevisionGone:
             return self._storage.list_stored(options, selector)
 
     def _at_exact_revision(self, revision: int, options: ListOptions, selector: ObjectSelector) -> ListResult:
         try:
-            return list_page(self.cache.at(revision), revision, selector, options.limit)
+            return list_cached(self.cache.at(revision), revision, selector, options.limit)
         except RevisionGone:
             return self._storage.list_stored(options, selector)
 

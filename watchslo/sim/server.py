@@ -199,6 +199,7 @@ class SimServer:
         )
         listing = await self._cluster.resource_server(target.kind).read(options, selector)
         self._cluster.metrics.listed(target.kind.stored, len(listing.objects))
+        self._cluster.metrics.fetched(target.kind.stored, listing.fetched, cached=listing.cached)
         body = encoder.list_body(listing.objects, listing.metadata(), self._cluster.wall())
         return _compressed(request, _answer(body, encoder.media_type))
 

@@ -15,6 +15,7 @@ from watchslo.sim.status import StatusError
 from watchslo.sim.store import StoredChange
 
 PODS = BUILT_IN["pods"]
+NODES = BUILT_IN["nodes"]
 
 
 def test_parse_options_matches_apimachinery() -> None:
@@ -145,9 +146,12 @@ def test_selector_matches_labels_and_fields(query: dict[str, str], matching: Obj
     assert not selector.matches("default/a", other)
 
 
-def test_selector_knows_the_only_name_that_can_match() -> None:
-    assert parse_selector(PODS, "default", {"fieldSelector": "spec.nodeName=n,metadata.name=a"}).name == "a"
-    assert parse_selector(PODS, "default", {"fieldSelector": "metadata.name!=a"}).name == ""
+def test_selector_knows_the_only_key_that_can_match() -> None:
+    query = {"fieldSelector": "spec.nodeName=n,metadata.name=a"}
+    assert parse_selector(PODS, "default", query).key == "default/a"
+    assert parse_selector(PODS, None, query).key == ""
+    assert parse_selector(NODES, None, {"fieldSelector": "metadata.name=a"}).key == "a"
+    assert parse_selector(PODS, "default", {"fieldSelector": "metadata.name!=a"}).key == ""
     assert not parse_selector(PODS, "default", {}).has_predicates
 
 
