@@ -20,13 +20,13 @@ from tests.contract.cluster import (
     Cluster,
 )
 from tests.contract.judge import get
-from tests.contract.watch import Event, Watch, read, starting, watching
+from tests.contract.watch import EVERYTHING, Event, Watch, read, starting, watching
 from tests.support.writer import crd
 from watchslo.clock.domain import Domain, Membership, TickChoice, TickPlan
-from watchslo.kube.client import Client
+from watchslo.kube.client import Client, Selectors
 from watchslo.model import Resource
 from watchslo.watch.failure import Failure, Reason
-from watchslo.watch.messages import ListFailed, ListRequest
+from watchslo.watch.messages import ListFailed
 from watchslo.watch.strategy import CACHE, PAGED, PARALLEL, STRATEGIES, TAIL, Strategy
 
 PROBE_SECONDS = 0.25
@@ -134,10 +134,17 @@ async def test_events_of_a_late_cache_are_late(
 async def watches_of_an_unready_cache(
     cluster: Cluster, client: Client, prompt_cluster: Cluster, fresh_name: Callable[[], str]
 ) -> dict[Strategy, Watch]:
-    """Return watches of a resource that is being defined, after each has received an event."""
+    """Return watches of a resource that is being defined, after each has received an event.
+
+    That of `tail` has a selector, and an unready cache refuses each list with one.
+    """
     group = f"{fresh_name()}.watchslo.invalid"
     widgets = Resource(group, "v1", "widgets", namespaced=True)
-    watches = {strategy: Watch(client, widgets, strategy=strategy) for strategy in STRATEGIES.values()}
+    selected = {TAIL: Selectors("metadata.name=object")}
+    watches = {
+        strategy: Watch(client, widgets, selectors=selected.get(strategy, EVERYTHING), strategy=strategy)
+        for strategy in STRATEGIES.values()
+    }
     with prompt_cluster.writer() as writer:
         author = Author(writer, widgets, "default", {"apiVersion": f"{group}/v1", "kind": "Widget"})
         async with starting(*watches.values()), cluster.late(1.0):
@@ -168,7 +175,7 @@ async def test_empty_list_of_an_unready_cache_is_refused_but_a_list_of_one_is_no
             break  # else this machine was paused until the cache was ready
     (failure,) = refused(watches[TAIL])
     assert (failure.status, failure.reason, failure.retry_after) == (429, Reason.THROTTLED, 1.0)
-    assert ListRequest(limit=1) in watches[TAIL].requests
+    assert TAIL.throttled in watches[TAIL].requests
     assert {failure.reason for failure in refused(watches[CACHE])} == {Reason.THROTTLED}
     assert refused(watches[PAGED]) == refused(watches[PARALLEL]) == []  # a paged list begins with a limit
 
@@ -180,4 +187,4 @@ async def test_watch_of_an_unready_cache_waits(
     watches = await watches_of_an_unready_cache(split_cluster, split_client, prompt_cluster, fresh_name)
     for strategy in (TAIL, PAGED, PARALLEL, CACHE):
         assert refused(watches[strategy]) == []
-    assert ListRequest(limit=1) not in watches[TAIL].requests
+    assert TAIL.throttled not in watches[TAIL].requests

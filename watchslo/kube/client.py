@@ -50,7 +50,7 @@ OnSent = Callable[[], object]
 """Called when a request has waited for its turn in this process, and is sent."""
 
 ABSENT_NAME = "watchslo-reads-nothing"
-"""A name that no object has. If an object had it, ticks would read it needlessly."""
+"""A name that no object and no namespace has. If an object had it, ticks would read it needlessly."""
 
 CONNECT_SECONDS = 10.0
 CONNECT_SHARE = 0.8  # of the patience, at most, so that an unreachable apiserver is not mistaken for a slow one
@@ -561,8 +561,15 @@ class Client:
         with_objects: bool = False,
         on_sent: OnSent | None = None,
     ) -> Page | Failure:
-        """Return one page of a list, or the whole list. `objects` is None for a Table, which does not identify them."""
-        query = (NOTHING if request.absent_name else selectors).query | representation.query | _list_query(request)
+        """Return one page of a list, or the whole list. `objects` is None for a Table, which does not identify them.
+
+        In all namespaces, an apiserver goes through all objects to find those of one name. So a list that is read for
+        its revision alone is of a namespace.
+        """
+        if request.for_revision:
+            namespace = namespace or ABSENT_NAME  # rights for all namespaces include one that is absent
+            selectors = NOTHING if request.absent_name else Selectors()
+        query = selectors.query | representation.query | _list_query(request)
         call = _Call(
             "list",
             Phase.LIST,
@@ -573,9 +580,7 @@ class Client:
             gzip=request.gzip,
         )
         async with self._pool.session() as session:
-            if not request.absent_name and (
-                failure := await self._unconfirmed(session, resource, namespace, selectors)
-            ):
+            if failure := await self._unconfirmed(session, resource, namespace, selectors):
                 return failure
             answer = await self._get_on(session, call)
         return _page(answer, representation, with_objects=with_objects)

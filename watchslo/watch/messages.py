@@ -22,13 +22,15 @@ class ListRequest:
 
     With `not_older_than` it may be older than a consistent one, but not than this revision; `states_match` says so by a
     resourceVersionMatch, without which a limit would mean exactly this revision. `absent_name` selects a name that no
-    object has, so the list is empty. `oldest` asks instead for the oldest revision that a watch may begin from; no
-    single request answers that. `gzip` accepts a compressed answer.
+    object has, so the list is empty. `absent_namespace` replaces all namespaces by one that does not exist, and has no
+    selectors. `oldest` asks instead for the oldest revision that a watch may begin from; no single request answers
+    that. `gzip` accepts a compressed answer.
     """
 
     limit: int | None = None
     continue_token: str | None = None
     absent_name: bool = False
+    absent_namespace: bool = False
     from_cache: bool = False
     oldest: bool = False
     not_older_than: int | None = None
@@ -39,6 +41,11 @@ class ListRequest:
     def is_consistent(self) -> bool:
         """Return True if the answer shows everything that was committed before the request."""
         return not self.from_cache and self.not_older_than is None
+
+    @property
+    def for_revision(self) -> bool:
+        """Return True if nothing but the revision of the answer is used."""
+        return self.absent_name or self.absent_namespace
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,11 @@ class Strategy:
     """How to list before a watch.
 
     `first` is the list to begin with; if it is None, the watch itself streams the list. `throttled` replaces it after a
-    429, until a list succeeds: while a cache is not ready, apiservers answer 429 to all lists except those with
-    `limit=1`, which etcd answers. With `paged`, a list is read page by page to its end; otherwise it is one answer.
-    With `parallel`, the watch opens as soon as the first page has a revision. `fallback` replaces a list that had to
-    start over or that the apiserver refuses, until a list succeeds. A strategy that `replays` begins in the past: its
-    `fallback` also replaces it once a watch has delivered anything.
+    429, until a list succeeds: while a cache is not ready, apiservers answer 429 to all lists except those with a limit
+    and without selectors, which etcd answers. With `paged`, a list is read page by page to its end; otherwise it is one
+    answer. With `parallel`, the watch opens as soon as the first page has a revision. `fallback` replaces a list that
+    had to start over or that the apiserver refuses, until a list succeeds. A strategy that `replays` begins in the
+    past: its `fallback` also replaces it once a watch has delivered anything.
     """
 
     name: str
@@ -34,8 +34,16 @@ class Strategy:
     replays: bool = False
 
 
-TAIL = Strategy("tail", first=ListRequest(absent_name=True), throttled=ListRequest(limit=1), paged=False)
-"""An empty list, and a watch from its revision: the cost does not depend on the number of objects."""
+TAIL = Strategy(
+    "tail",
+    first=ListRequest(absent_name=True),
+    throttled=ListRequest(limit=1, absent_namespace=True),
+    paged=False,
+)
+"""An empty list, and a watch from its revision: the cost does not depend on the number of objects.
+
+After a 429, the list has one object if the watch is of one namespace, or of a resource without namespaces.
+"""
 
 PAGED = Strategy("paged", first=ListRequest(), throttled=ListRequest(), paged=True)
 """A list of all objects, page by page, as clients that keep the objects do."""

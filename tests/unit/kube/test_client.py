@@ -25,6 +25,7 @@ from watchslo.model import Reading, Resource
 from watchslo.snapshot import TransportReading
 from watchslo.watch.failure import ENDED, Action, Failure, Reason
 from watchslo.watch.messages import ListedObjects, ListRequest, WatchRequest
+from watchslo.watch.strategy import TAIL
 
 PODS = Resource("", "v1", "pods", namespaced=True)
 NODES = Resource("", "v1", "nodes", namespaced=False)
@@ -392,9 +393,12 @@ class TestShardSelector:
         assert isinstance(failure, Failure)
         assert failure.reason is Reason.SELECTOR_UNCONFIRMED
 
-    async def test_list_of_an_absent_name_needs_no_confirmation(self, server: Server, client: Client) -> None:
+    @pytest.mark.parametrize("request_", [TAIL.first, TAIL.throttled])
+    async def test_list_for_a_revision_needs_no_confirmation(
+        self, server: Server, client: Client, request_: ListRequest
+    ) -> None:
         server.script = [answer(EMPTY)]
-        page = await client.list_page(PODS, None, HALF, ListRequest(absent_name=True), Representation.TABLE)
+        page = await client.list_page(PODS, None, HALF, request_, Representation.TABLE)
         assert isinstance(page, Page)
         assert "shardSelector" not in target(server)
 
@@ -689,7 +693,40 @@ class TestListPage:
     async def test_requests_an_absent_name(self, server: Server, client: Client) -> None:
         server.script = [answer(EMPTY)]
         await self.list_(client, ListRequest(absent_name=True), Representation.PLAIN)
-        assert target(server) == "/api/v1/pods?fieldSelector=metadata.name%3Dwatchslo-reads-nothing"
+        assert target(server) == (
+            "/api/v1/namespaces/watchslo-reads-nothing/pods?fieldSelector=metadata.name%3Dwatchslo-reads-nothing"
+        )
+
+    async def test_requests_an_absent_namespace_without_selectors(self, server: Server, client: Client) -> None:
+        server.script = [answer(EMPTY)]
+        await self.list_(client, ListRequest(limit=1, absent_namespace=True), Representation.PLAIN)
+        assert target(server) == "/api/v1/namespaces/watchslo-reads-nothing/pods?limit=1"
+
+    @pytest.mark.parametrize(
+        ("resource", "namespace", "path"),
+        [(PODS, "default", "/api/v1/namespaces/default/pods"), (NODES, None, "/api/v1/nodes")],
+    )
+    @pytest.mark.parametrize(
+        ("request_", "query"),
+        [
+            (ListRequest(absent_name=True), "fieldSelector=metadata.name%3Dwatchslo-reads-nothing"),
+            (ListRequest(limit=1, absent_namespace=True), "limit=1"),
+        ],
+    )
+    async def test_requests_a_revision_in_a_given_namespace_or_without_one(
+        self,
+        server: Server,
+        client: Client,
+        resource: Resource,
+        namespace: str | None,
+        path: str,
+        request_: ListRequest,
+        query: str,
+    ) -> None:
+        server.script = [answer(EMPTY)]
+        page = await client.list_page(resource, namespace, Selectors("a=b"), request_, Representation.PLAIN)
+        assert isinstance(page, Page)
+        assert target(server) == f"{path}?{query}"
 
     async def test_requests_from_the_cache(self, server: Server, client: Client) -> None:
         server.script = [answer(EMPTY)]

@@ -308,9 +308,9 @@ def test_expired_page_does_not_expire_its_revision() -> None:
 def test_throttled_tail_uses_limit_one_until_a_list_succeeds() -> None:
     run = listing()
     assert run.close(THROTTLED) == [Note(ListFailed(THROTTLED, TAIL.name)), WakeAt(1007.4)]
-    assert run.wake(after=7.4) == [Start(2, ListRequest(limit=1))]
+    assert run.wake(after=7.4) == [Start(2, ListRequest(limit=1, absent_namespace=True))]
     run.close(REFUSED)
-    assert started(run.wake(after=60.0)) == ListRequest(limit=1)
+    assert started(run.wake(after=60.0)) == ListRequest(limit=1, absent_namespace=True)
     run.page()
     run.close(EXPIRED)
     assert started(run.wake(after=60.0)) == ListRequest(absent_name=True)

@@ -15,7 +15,7 @@ from watchslo.watch.strategy import (
 
 def test_tail_lists_nothing_and_uses_limit_one_after_a_429() -> None:
     assert TAIL.first == ListRequest(absent_name=True)
-    assert TAIL.throttled == ListRequest(limit=1)
+    assert TAIL.throttled == ListRequest(limit=1, absent_namespace=True)
     assert not TAIL.paged
 
 
