@@ -1,11 +1,15 @@
-"""Finds the oldest revision that a watch may begin from, by watches that select no object."""
+"""Finds the oldest revision that a watch may begin from, by reads that select no object.
+
+A watch cache is asked by watches. A watch of a resource without a cache would make etcd read all changes since its
+revision while it holds its lock, so the storage is asked by lists: each of them reads one key.
+"""
 
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from watchslo.kube.client import NOTHING, Client, WatchResponse
+from watchslo.kube.client import NOTHING, Client, OnSent, WatchResponse
 from watchslo.kube.representation import Representation
 from watchslo.model import Resource
 from watchslo.watch.decode import Error
@@ -38,28 +42,51 @@ Pause = Callable[[], Awaitable[None]]
 async def find_oldest(
     client: Client, resource: Resource, namespace: str, newest: Callable[[], int], pause: Pause
 ) -> Found | Failure:
-    """Open watches of nothing until the oldest acceptable revision is known; `newest` returns a recent revision."""
-    search, found = Search(newest()), None
+    """Read nothing at revisions until the oldest acceptable one is known; `newest` returns a recent revision."""
+    search, found, cached = Search(newest()), None, True
     while (revision := search.next) is not None:
         await pause()
         at, ahead, before = time.monotonic(), newest(), search.oldest
-        outcome = await try_revision(client, resource, namespace, revision)
+        ask = try_revision if cached else try_list
+        outcome = await ask(client, resource, namespace, revision)
         if isinstance(outcome, Failure):
             return outcome
+        cached = cached and not (isinstance(outcome, TooOld) and outcome.by_storage)
         search.observe(revision, outcome)
         if search.oldest is not None and search.oldest != before:
             found = Found(search.oldest, max(ahead - search.oldest, 0), at, search.complete)
     return found or because(Reason.EXPIRED)
 
 
-async def try_revision(
+async def try_list(
     client: Client, resource: Resource, namespace: str, revision: int, kind: str = "history"
+) -> Outcome | Failure:
+    """Read nothing at exactly a revision of the storage; return whether the revision is compacted."""
+    answer = await client.read_nothing(resource, namespace, kind, at=revision)
+    if isinstance(answer, Failure):
+        return TooOld(None, by_storage=True) if answer.reason is Reason.EXPIRED else answer
+    return Accepted()
+
+
+async def try_revision(
+    client: Client,
+    resource: Resource,
+    namespace: str,
+    revision: int,
+    kind: str = "history",
+    *,
+    on_sent: OnSent = lambda: None,
 ) -> Outcome | Failure:
     """Open a watch of nothing at a revision and read it to its end; return whether the revision is too old.
 
     `kind` counts the request. The failure is `ENDED` if the watch was closed at once, without a word.
     """
     request, time_of = WatchRequest(revision, WATCH_SECONDS, bookmarks=False), asyncio.get_running_loop().time
+
+    def sent() -> None:
+        timeout.reschedule(time_of() + WATCH_SECONDS + OVERTIME_SECONDS)
+        on_sent()
+
     try:
         async with (
             asyncio.timeout(None) as timeout,
@@ -70,7 +97,7 @@ async def try_revision(
                 request,
                 Representation.PLAIN,
                 kind=kind,
-                on_sent=lambda: timeout.reschedule(time_of() + WATCH_SECONDS + OVERTIME_SECONDS),
+                on_sent=sent,
             ) as opened,
         ):
             if isinstance(opened, Failure):

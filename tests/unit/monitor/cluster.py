@@ -46,6 +46,8 @@ ANSWER_SECONDS = 0.002
 SLOW_SECONDS = 3.5
 PIECE_BYTES = 100
 START_REVISION = 100
+RESYNC_SECONDS = 0.1  # between two looks of etcd at watches that begin in the past
+COMPACTED = "The resourceVersion for the provided watch is too old."
 CONSISTENT = ("tick", "probe", "nudge", "list")  # the kinds of requests that etcd answers
 
 Received = tuple[float, bytes] | Failure
@@ -212,6 +214,7 @@ class Door:
             yield self._of_storage(opened, request.timeout)
             return
         if kind in ("audit", "history", "detect_cache"):
+            self.cluster.looked += [resource.key] * (kind == "detect_cache")
             self._send_past_events(opened, request.timeout)
             yield opened
             return
@@ -224,14 +227,17 @@ class Door:
             opened.open = False
 
     def _of_storage(self, watch: Watch, timeout: float) -> Watch:
-        """Return a watch without events: etcd waits for the future, and has the changes since the compaction."""
+        """Return a watch without events: etcd waits for the future, and refuses in step with its own clock."""
         if watch.resource.key not in self.cluster.uncached:
             self._send_past_events(watch, timeout)
             return watch
         is_kine, compacted = self.cluster.is_kine, self.cluster.compacted
         if watch.revision < compacted - (not is_kine):
-            status = {"kind": "Status", "code": 410, "reason": "Expired"}
-            watch.send(json.dumps({"type": "ERROR", "object": status}).encode() + b"\n")
+            status = {"kind": "Status", "code": 410, "reason": "Expired", "message": COMPACTED}
+            refusal = json.dumps({"type": "ERROR", "object": status}).encode() + b"\n"
+            wait = self.cluster.refuses_within if is_kine else RESYNC_SECONDS - time.monotonic() % RESYNC_SECONDS
+            asyncio.get_running_loop().call_later(wait, watch.send, refusal)
+        self.cluster.begun.append((watch.revision, self.cluster.revision_of(watch.resource)))
         closes = is_kine and self.cluster.refuses_future and watch.revision > self.cluster.revision_of(watch.resource)
         asyncio.get_running_loop().call_later(0.0 if closes else timeout, watch.send)
         return watch
@@ -247,7 +253,7 @@ class Door:
         if watch.revision < (self.cluster.compacted if uncached else self.cluster.oldest):
             message = f"too old resource version: {watch.revision} ({self.cluster.oldest})"
             if uncached:
-                message = "The resourceVersion for the provided watch is too old."
+                message = COMPACTED
             status = {"kind": "Status", "code": 410, "reason": "Expired", "message": message}
             watch.send(json.dumps({"type": "ERROR", "object": status}).encode() + b"\n")
             return False
@@ -359,6 +365,9 @@ class Cluster(Door):
         self.compacted = START_REVISION // 2  # the oldest revision of the storage; older ones are compacted
         self.is_kine = False
         self.refuses_future = True  # if it is kine, whether it closes watches from the future at once
+        self.refuses_within = 0.004  # seconds, if it is kine: until a watch from a compacted revision is refused
+        self.begun: list[tuple[int, int]] = []  # where watches that probe the storage began, and the newest revision
+        self.looked: list[str] = []  # the resources of watches that look for a cache
         self.uncached: set[str] = {"events"}
         self.frozen: set[str] = set()  # keys of resources whose cache is stuck: nothing is delivered, nudges are slow
         self.date_skew: float | None = None

@@ -13,10 +13,10 @@ from typing import Any, Self, cast
 
 import pytest
 
-from tests.unit.monitor.cluster import ANSWER_SECONDS, CONFIGMAPS, EVENTS, NODES, PODS, Log, Watch, line
+from tests.unit.monitor.cluster import ANSWER_SECONDS, COMPACTED, CONFIGMAPS, EVENTS, NODES, PODS, Log, Watch, line
 from watchslo.kube.client import NOTHING, OnSent, Page, Selectors
 from watchslo.kube.representation import Representation
-from watchslo.model import Interval, Resource
+from watchslo.model import Interval, Reading, Resource
 from watchslo.monitor.headroom_prober import (
     CONFIRM_SECONDS,
     FIRST_SECONDS,
@@ -32,7 +32,7 @@ from watchslo.monitor.headroom_prober import (
 from watchslo.monitor.oldest_revision import OVERTIME_SECONDS, WATCH_SECONDS, Found, find_oldest, try_revision
 from watchslo.snapshot import HeadroomReading
 from watchslo.watch.failure import ENDED, Failure, Reason, because
-from watchslo.watch.headroom import OPENS, Accepted, TooOld
+from watchslo.watch.headroom import FIRST, OPENS, Accepted, TooOld
 from watchslo.watch.lines import LineTooLong
 from watchslo.watch.messages import ListRequest, WatchRequest
 from watchslo.watch.missing_right import AGAIN_SECONDS
@@ -102,6 +102,8 @@ class Caches:
         self.remaining = True
         self.page_failure: Failure | None = None
         self.opens: list[tuple[float, Resource, int]] = []
+        self.compacted: int | None = None  # the oldest revision of the storage, for resources without a cache
+        self.lists: list[int] = []  # the exact revisions that were read
         self.pages: list[tuple[float, Resource, str | None]] = []
         self.open = 0
         self.prober: HeadroomProber | None = None
@@ -162,6 +164,8 @@ class Caches:
         if self.said is not None:
             for said in self.said:
                 opened.send(said)
+        elif self.compacted is not None and opened.revision < self.compacted - 1:
+            opened.send(error(410, "Expired", COMPACTED))
         elif opened.revision < self.oldest:
             opened.send(error(410, "Expired", self._refusal(opened.revision)))
             opened.send()
@@ -170,6 +174,15 @@ class Caches:
 
     def _refusal(self, revision: int) -> str:
         return "history" if self.mute else f"too old resource version: {revision} ({self.oldest})"
+
+    async def read_nothing(self, resource: Resource, namespace: str, kind: str, at: int) -> Reading | Failure:
+        assert (namespace, kind) == ("default", "history")
+        assert self.compacted is not None
+        self.lists.append(at)
+        if self.failure:
+            return self.failure
+        now = time.monotonic()
+        return because(Reason.EXPIRED) if at < self.compacted else Reading(resource.key, now, now, at)
 
     async def list_page(
         self,
@@ -377,6 +390,34 @@ async def test_find_oldest_fails_if_everything_is_refused() -> None:
     found = await find_oldest(cast("Any", caches), PODS, "default", caches.revision, pause)
     assert isinstance(found, Failure)
     assert found.reason is Reason.EXPIRED
+
+
+@pytest.mark.parametrize("behind", [1, 30, 1_000, 300_000])
+async def test_storage_is_searched_by_lists(behind: int) -> None:
+    """A watch from a revision that etcd still has would make it read all changes since."""
+    caches = Caches()
+    newest = caches.revision()
+    caches.compacted = newest - behind
+    found = await find_oldest(cast("Any", caches), EVENTS, "default", lambda: newest, pause)
+    assert isinstance(found, Found)
+    assert [revision for _, _, revision in caches.opens] == [FIRST]
+    assert len(caches.lists) < OPENS
+    assert caches.compacted <= found.oldest <= newest
+    assert found.revisions == pytest.approx(behind, rel=0.03, abs=1)
+    assert not found.complete
+
+
+async def test_failed_list_of_a_search_is_its_failure() -> None:
+    caches = Caches()
+    caches.compacted = caches.revision()
+
+    async def fail() -> None:
+        if caches.opens:
+            caches.failure = because(Reason.FORBIDDEN)
+
+    found = await find_oldest(cast("Any", caches), EVENTS, "default", caches.revision, fail)
+    assert isinstance(found, Failure)
+    assert found.reason is Reason.FORBIDDEN
 
 
 # Lists
