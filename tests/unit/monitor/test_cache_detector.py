@@ -7,6 +7,7 @@ import pytest
 from tests.unit.monitor.cluster import EVENTS, PODS, START_REVISION, Cluster, Log, line
 from tests.unit.monitor.inside import Running, config, keep_writing, running
 from watchslo.model import Resource
+from watchslo.monitor.cache_detector import MOST_READ
 from watchslo.watch.failure import Reason
 
 AGAIN_SECONDS = 120.0  # in place of an hour, which would take seconds of CPU
@@ -92,6 +93,35 @@ async def test_bookmark_proves_a_cache_in_a_young_cluster(cluster: Cluster) -> N
         await asyncio.sleep(1)
         await reopen(cluster, EVENTS)
         assert caches(run)["events"] == (True, True)
+
+
+@pytest.mark.parametrize("uncached", [True, False])
+@pytest.mark.parametrize(("revision", "watches"), [(MOST_READ, 1), (MOST_READ + 1, 0)])
+async def test_history_without_compaction_is_not_read(
+    cluster: Cluster,
+    revision: int,
+    watches: int,
+    uncached: bool,  # noqa: FBT001
+) -> None:
+    """In a young cluster, a watch of an uncached resource from the first revision would read all of it."""
+    cluster.revision, cluster.compacted, cluster.oldest = revision, 0, 0
+    cluster.uncached = {"events"} if uncached else set()
+    async with running(config("pods", "events")) as run:
+        assert cluster.count("detect_cache", "pods") == 1, "it has a cache"
+        assert len(cluster.looked) == 1 + watches
+        assert caches(run)["events"] == (False, False)
+        cluster.compacted = revision - 10
+        await reopen(cluster, EVENTS)
+        assert caches(run)["events"][1] is uncached
+
+
+async def test_failed_list_before_a_look_changes_nothing(cluster: Cluster) -> None:
+    grow_old(cluster)
+    cluster.revision = MOST_READ + 1
+    cluster.fail(Reason.FORBIDDEN, "detect_cache", "events")
+    async with running(config("events")) as run:
+        assert cluster.count("detect_cache", "events") == 1
+        assert caches(run)["events"] == (False, False)
 
 
 async def test_apiservers_behind_one_address_cannot_show_that_a_cache_is_off(cluster: Cluster) -> None:
