@@ -388,6 +388,8 @@ class GuaranteesConfig(_Section):
 class LimitsConfig(_Section):
     """Hard caps on the cost of this daemon. With 0 audits per second, stalled watches are not detected.
 
+    With 0 probes per second, apiservers are not asked for their storage either.
+
     Requests that open a watch again, after it was open, count as `resumesPerSecond`, whatever apiserver they go to; all
     others count as `requestsPerSecond`, for each apiserver.
     """
@@ -629,6 +631,11 @@ class Config(_Section):
                 return f"apiserver {urlsplit(url).netloc}"
             case _:
                 return None
+
+    @property
+    def probes_storage(self) -> bool:
+        """Return True if apiservers are asked whether their storage is kine."""
+        return self.clock.storage == "auto" and self.limits.probes_per_second > 0
 
     @property
     def wants_witnesses(self) -> bool:

@@ -74,6 +74,11 @@ class Apiserver:
         self.storage = kind
         self._judge_storage()
 
+    def forget_storage(self) -> None:
+        """Forget what it revealed of its storage: that was restored, or is another one now."""
+        self.storage = StorageKind.UNKNOWN
+        self._judge_storage()
+
     def _judge_storage(self) -> None:
         unproven = unproven_storage(self.version or "", self._stated, self.storage)
         if unproven is not None and unproven != self.unproven:

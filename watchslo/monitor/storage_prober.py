@@ -3,10 +3,12 @@
 A read-only client can see two differences, on `events`, which have no watch cache by default:
 
 - etcd waits for a revision of the future; kine 0.17 closes a watch from it at once, without a word.
-- Let C be the oldest revision that is not compacted: lists can be read at C and not at C - 1. With etcd, a watch may
-  begin from C - 1, because its first change is C. kine refuses that, in all its versions.
+- Both refuse a watch from a compacted revision: etcd in step with its own clock, kine at once
+  (`watchslo.clock.storage_kind`).
 
-Both were seen with kube-apiserver 1.30 and 1.36 on etcd 3.6 and on kine 0.17.5 with SQLite and with PostgreSQL.
+None of these watches begins at a revision that the storage still has, but one at the newest: etcd would read all
+changes since, while writes wait. Nor does the length of the history tell them apart: both keep the changes of five to
+ten minutes, and kine at least 1,000 (kine 0.16, pkg/logstructured/sqllog, `compact`).
 """
 
 import asyncio
@@ -15,58 +17,71 @@ from collections.abc import Callable
 
 import structlog
 
-from watchslo.clock.storage_kind import MOST_COUNTED
+from watchslo.clock.storage_kind import MOST_COUNTED, PAUSES_SECONDS, Refusal, kind_by_refusals
 from watchslo.kube.client import Client
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.failure_log import FailureLog
-from watchslo.monitor.oldest_revision import try_revision
+from watchslo.monitor.oldest_revision import try_list, try_revision
 from watchslo.monitor.tick_planner import EVENTS
 from watchslo.snapshot import StorageKind
 from watchslo.watch.backoff import Backoff
-from watchslo.watch.failure import ENDED, Action, Failure, Reason
-from watchslo.watch.headroom import FIRST, TooOld
+from watchslo.watch.failure import ENDED, Action, Failure
+from watchslo.watch.headroom import FIRST, Accepted, Outcome, TooOld
 from watchslo.watch.missing_right import MissingRight
 
 FUTURE = 1_000_000_000  # revisions ahead: weeks of a busy cluster
 REPEATS = 3  # of a watch that is closed at once: a single one may be cut by chance
-AGAIN_SECONDS = 3600.0  # a server of k3s may move from SQLite to etcd
-UNKNOWN_SECONDS = 300.0  # until a storage is asked again in which nothing is compacted: etcd is, so often
+LOOK_SECONDS = 60.0  # between two looks whether the kind is unknown; nothing is sent for that
+REFUSED_SECONDS = 3600.0  # until a request that is not permitted is tried again
+UNKNOWN_SECONDS = 60.0  # until a storage is asked again: what is irregular may be so for a moment only
+UNKNOWN_CAP_SECONDS = 6 * 3600.0  # events may have a watch cache, and then nothing will be found
 KIND = "detect_storage"  # of these requests
 
 
 class StorageProber:
-    """Asks one apiserver at the start and every hour; `Apiserver.storage` has the result.
+    """Asks one apiserver until the kind of its storage is known; `Apiserver.storage` has the result.
 
-    It reads in `namespace`.
+    It asks again if that is forgotten, as when the storage was restored. It reads in `namespace`, and only while
+    `wanted` returns True.
     """
 
-    def __init__(self, apiserver: Apiserver, namespace: str, random: Callable[[], float]) -> None:
+    def __init__(
+        self, apiserver: Apiserver, namespace: str, wanted: Callable[[], bool], random: Callable[[], float]
+    ) -> None:
         self._apiserver = apiserver
         self._namespace = namespace
+        self._wanted = wanted
         self._random = random
+        self._retries = Backoff(random)
+        self._right = MissingRight()
+        self._repeats = Backoff(random, UNKNOWN_SECONDS, UNKNOWN_CAP_SECONDS)
         self._failures = FailureLog(structlog.get_logger().bind(apiserver=apiserver.name))
 
     async def run(self) -> None:
         """Probe until cancelled."""
-        backoff, right = Backoff(self._random), MissingRight()
         while True:
-            found = await find_kind(self._apiserver.client, self._namespace)
-            if not isinstance(found, Failure):
-                self._failures.resolve()
-                right.resolve()
-                self._apiserver.recognise_storage(found)
-                pause = UNKNOWN_SECONDS if found is StorageKind.UNKNOWN else AGAIN_SECONDS
-            else:
-                self._failures.record("storage_unknown", found)
-                refused, now = found.action is Action.WAIT, time.monotonic()
-                pause = right.pause(found, now, AGAIN_SECONDS) if refused else backoff.next(now, found.retry_after)
-            await asyncio.sleep(pause * (0.5 + self._random()))
+            asks = self._wanted() and self._apiserver.storage is StorageKind.UNKNOWN
+            await asyncio.sleep(await self._ask() if asks else LOOK_SECONDS)
+
+    async def _ask(self) -> float:
+        """Ask once, and return the seconds to wait."""
+        found = await find_kind(self._apiserver.client, self._namespace)
+        if isinstance(found, Failure):
+            self._failures.record("storage_unknown", found)
+            now = time.monotonic()
+            if found.action is Action.WAIT:
+                return self._right.pause(found, now, REFUSED_SECONDS) * (0.5 + self._random())
+            return self._retries.next(now, found.retry_after)
+        self._failures.resolve()
+        self._right.resolve()
+        self._apiserver.recognise_storage(found)
+        return self._repeats.next(time.monotonic()) if found is StorageKind.UNKNOWN else LOOK_SECONDS
 
 
 async def find_kind(client: Client, namespace: str) -> StorageKind | Failure:
     """Return whether an apiserver keeps its objects in kine or counts as etcd does.
 
-    That is unknown if nothing is compacted yet, or if its revisions are no counts.
+    That is unknown if nothing is compacted yet, if its revisions are no counts, or if its answers are irregular.
     """
     newest = await client.read_nothing(EVENTS, namespace, KIND)
     if isinstance(newest, Failure):
@@ -76,23 +91,7 @@ async def find_kind(client: Client, namespace: str) -> StorageKind | Failure:
     closed = await _is_closed_at_once(client, namespace, newest.revision)
     if closed:
         return closed if isinstance(closed, Failure) else StorageKind.KINE
-    return await _by_compaction(client, namespace, newest.revision)
-
-
-async def _by_compaction(client: Client, namespace: str, newest: int) -> StorageKind | Failure:
-    oldest = await _oldest_readable(client, namespace, newest)
-    if isinstance(oldest, Failure):
-        return oldest
-    if oldest == FIRST:
-        return StorageKind.UNKNOWN
-    before = await try_revision(client, EVENTS, namespace, oldest - 1, KIND)
-    if isinstance(before, Failure):
-        return before
-    if isinstance(before, TooOld):
-        is_of_cache = before.oldest is not None  # only a watch cache names its oldest revision
-        still = await _is_readable(client, namespace, oldest)  # else it was compacted in between
-        return StorageKind.KINE if still is True and not is_of_cache else StorageKind.UNKNOWN
-    return StorageKind.SEQUENCE
+    return await _by_refusals(client, namespace)
 
 
 async def _is_closed_at_once(client: Client, namespace: str, newest: int) -> bool | Failure:
@@ -106,20 +105,30 @@ async def _is_closed_at_once(client: Client, namespace: str, newest: int) -> boo
     return True
 
 
-async def _oldest_readable(client: Client, namespace: str, newest: int) -> int | Failure:
-    """Return the oldest revision at which lists can be read, by bisection."""
-    refused, read = 0, newest
-    while read - refused > 1:
-        middle = FIRST if refused < FIRST else (refused + read) // 2
-        outcome = await _is_readable(client, namespace, middle)
+async def _by_refusals(client: Client, namespace: str) -> StorageKind | Failure:
+    """Find the kind by watches from the first revision, if the next one is compacted; else they would read all."""
+    oldest = await try_list(client, EVENTS, namespace, FIRST + 1, KIND)
+    if not isinstance(oldest, TooOld):
+        return StorageKind.UNKNOWN if isinstance(oldest, Accepted) else oldest
+    refusals = []
+    for pause in (0.0, *PAUSES_SECONDS):
+        await asyncio.sleep(pause)
+        outcome, refusal = await _timed(client, namespace)
         if isinstance(outcome, Failure):
             return outcome
-        refused, read = (refused, middle) if outcome else (middle, read)
-    return read
+        if not (isinstance(outcome, TooOld) and outcome.by_storage):
+            return StorageKind.UNKNOWN  # events have a watch cache
+        refusals.append(refusal)
+    return kind_by_refusals(refusals)
 
 
-async def _is_readable(client: Client, namespace: str, revision: int) -> bool | Failure:
-    answer = await client.read_nothing(EVENTS, namespace, KIND, at=revision)
-    if isinstance(answer, Failure):
-        return False if answer.reason is Reason.EXPIRED else answer
-    return True
+async def _timed(client: Client, namespace: str) -> tuple[Outcome | Failure, Refusal]:
+    """Return the outcome of a watch from the first revision, and its times."""
+    sent = 0.0
+
+    def note() -> None:
+        nonlocal sent
+        sent = time.monotonic()
+
+    outcome = await try_revision(client, EVENTS, namespace, FIRST, KIND, on_sent=note)
+    return outcome, Refusal(sent, time.monotonic())

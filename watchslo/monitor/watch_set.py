@@ -227,7 +227,8 @@ class WatchSet:
         )
         self._tasks.start(("audits", apiserver.name), auditor.run)
         if self._config.clock.storage == "auto":
-            prober = StorageProber(apiserver, self._config.clock.namespace, self._random)
+            namespace = self._config.clock.namespace
+            prober = StorageProber(apiserver, namespace, lambda: self._config.probes_storage, self._random)
             self._tasks.start(("storage", apiserver.name), prober.run)
         headroom = None
         if self._config.judges_quantiles:
@@ -316,6 +317,7 @@ class WatchSet:
         return [tick for tick in ticks if tick]
 
     def _forget_revisions(self, watch: MonitoredWatch) -> None:
+        watch.identity.apiserver.forget_storage()
         self._served[watch.identity.apiserver.name].auditor.forget_revisions(watch)
 
     def _needs_hops(self, watch: MonitoredWatch, now: float) -> bool:

@@ -52,7 +52,7 @@ class Permission:
 
 WATCHES = Feature("watches", "the configured watches, their audits, and the reads that locate lateness")
 ALL_RESOURCES = Feature('watches of "*"', "what the cluster served when this was written; run the command again later")
-TICKS = Feature("ticks", "lists of one name that no object has, and watches of it that tell kine from etcd")
+TICKS = Feature("ticks", "lists of one name that no object has; the verb watch is for telling kine from etcd")
 EACH_APISERVER = Feature("apiservers: each", "to discover and follow the addresses of all apiservers")
 APISERVER_COUNT = Feature("creation timestamps", "measured only while the number of apiservers is known")
 WITNESSES = Feature("witnesses", "to tick through all apiservers, which creation timestamps need too")
@@ -68,7 +68,7 @@ def required_permissions(config: Config, watched: Iterable[Permission]) -> Itera
     """Yield all permissions that a configuration needs; `watched` are those of its watches."""
     yield from watched
     list_only, list_and_watch = frozenset({"list"}), frozenset({"list", "watch"})
-    verbs = list_and_watch if config.clock.storage == "auto" else list_only
+    verbs = list_and_watch if config.probes_storage else list_only
     yield Permission(PermissionScope("", "events", config.clock.namespace, ABSENT_NAME), verbs, TICKS)
     slices = PermissionScope("discovery.k8s.io", "endpointslices", SLICES_NAMESPACE)
     if config.kubernetes.apiservers == "each":

@@ -30,6 +30,8 @@ FRESH_TIMEOUT_SECONDS = 3.0
 """How long a read waits for the watch cache, as in kube-apiserver."""
 PROGRESS_INTERVAL_SECONDS = 0.1
 """Interval of requests for etcd's progress while a read waits, as in kube-apiserver."""
+RESYNC_SECONDS = 0.1
+"""Between two looks of etcd at watches that begin in the past: it refuses those that begin too early then."""
 
 _SKIPPED_REVISIONS = 2
 """Gap between the last revision of a client and the oldest kept one; etcd also accepts the revision before that."""
@@ -220,6 +222,7 @@ class UncachedResource:
         try:
             return WatchStart(revision, missed=tuple(self.etcd.since(self.resource, revision)), resumes=True)
         except RevisionGone:
+            await asyncio.sleep(RESYNC_SECONDS - time.monotonic() % RESYNC_SECONDS)
             return WatchStart(0, refusal=status.expired(status.WATCH_COMPACTED))
 
     def bookmark(self) -> int | None:

@@ -1,6 +1,8 @@
 """The kind of a storage is found from its ticks, soon and never wrongly."""
 
+import math
 from collections.abc import Callable
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -10,9 +12,14 @@ from watchslo.clock.storage_kind import (
     COMMIT_SPREAD_SECONDS,
     LEAST_TIMESTAMP,
     MOST_COUNTED,
+    MOST_REFUSALS,
+    PAUSES_SECONDS,
+    RESYNC_SECONDS,
     ApiserverStorage,
     KindDetector,
+    Refusal,
     StorageSetting,
+    kind_by_refusals,
     storage_of,
     unproven_storage,
 )
@@ -117,3 +124,82 @@ class TestStated:
 )
 def test_unproven_storage(version: str, stated: StorageSetting, found: StorageKind, unproven: bool) -> None:  # noqa: FBT001
     assert (unproven_storage(version, stated, found) is not None) is unproven
+
+
+def refusals(
+    answered: Callable[[float], float],
+    noise: Callable[[int], float] = lambda _: 0.0,
+    turn: Callable[[float], float] = lambda at: at,
+) -> list[Refusal]:
+    """Return refusals by a storage that answers a watch sent at some time at `answered` of that time.
+
+    `noise` delays the arrival of each, and a watch is sent at the next `turn` that the limiter permits.
+    """
+    found, at = list[Refusal](), 0.0
+    for number, pause in enumerate((0.0, *PAUSES_SECONDS)):
+        sent = turn(at + pause)
+        at = answered(sent) + noise(number)
+        found.append(Refusal(sent, at))
+    return found
+
+
+def in_step(phase: float, period: float = RESYNC_SECONDS) -> Callable[[float], float]:
+    """Return when etcd answers: at its next look."""
+    return lambda sent: phase + period * math.ceil((sent - phase) / period)
+
+
+@given(st.floats(0.0, 0.1), st.floats(0.0998, 0.103), st.floats(0.0, 0.02))
+def test_refusals_in_step_are_those_of_etcd(phase: float, period: float, travel: float) -> None:
+    """Its looks drift, because each begins a period after the end of the last one."""
+    answered = in_step(phase, period)
+    assert kind_by_refusals(refusals(lambda sent: answered(sent + travel) + travel)) is StorageKind.SEQUENCE
+
+
+@given(st.floats(0.0, 1.0), st.randoms(use_true_random=False))
+def test_refusals_as_long_after_their_requests_are_those_of_kine(database: float, random: Random) -> None:
+    found = refusals(lambda sent: sent + database, lambda _: random.uniform(0.0, 0.01))
+    assert kind_by_refusals(found) is StorageKind.KINE
+
+
+@given(st.floats(0.0, 0.1), st.sets(st.integers(0, len(PAUSES_SECONDS)), max_size=1), st.floats(0.0, 1.0))
+def test_one_late_arrival_hides_nothing(phase: float, late: set[int], by: float) -> None:
+    def noise(number: int) -> float:
+        return by * (number in late)
+
+    assert kind_by_refusals(refusals(in_step(phase), noise)) is StorageKind.SEQUENCE
+    assert kind_by_refusals(refusals(lambda sent: sent + 0.005, noise)) is StorageKind.KINE
+
+
+@given(st.floats(0.0, 0.1), st.floats(0.0, 0.2), st.integers())
+def test_noise_makes_no_kine_of_etcd_and_no_etcd_of_kine(noise: float, database: float, seed: int) -> None:
+    random = Random(seed)
+
+    def late(_: int) -> float:
+        return random.uniform(0.0, noise)
+
+    assert kind_by_refusals(refusals(in_step(0.03), late)) is not StorageKind.KINE
+    assert kind_by_refusals(refusals(lambda sent: sent + database, late)) is not StorageKind.SEQUENCE
+
+
+@pytest.mark.parametrize("answered", [in_step(0.03), lambda sent: sent + 0.005])
+def test_watches_that_a_limiter_sends_in_step_prove_nothing(answered: Callable[[float], float]) -> None:
+    """Ten requests a second are as far from each other as the looks of etcd."""
+    assert kind_by_refusals(refusals(answered, turn=in_step(0.0))) is StorageKind.UNKNOWN
+
+
+@given(st.integers())
+def test_etcd_members_that_answer_in_turn_are_no_kine(seed: int) -> None:
+    """Each has a clock of its own."""
+    random = Random(seed)
+    members = [in_step(phase) for phase in (0.0, 0.04, 0.07)]
+
+    def answered(sent: float) -> float:
+        return random.choice(members)(sent)
+
+    assert kind_by_refusals(refusals(answered)) is not StorageKind.KINE
+
+
+def test_few_refusals_prove_nothing() -> None:
+    assert kind_by_refusals([]) is StorageKind.UNKNOWN
+    assert kind_by_refusals(refusals(in_step(0.03))[:MOST_REFUSALS]) is StorageKind.UNKNOWN
+    assert kind_by_refusals(refusals(lambda sent: sent)[:MOST_REFUSALS]) is StorageKind.UNKNOWN

@@ -96,6 +96,7 @@ def test_node_profile_sends_few_requests() -> None:
     assert node.limits.requests_per_second <= 1
     assert node.limits.resumes_per_second <= 1
     assert node.limits.probes_per_second == 0, "probes would add load when all watches are late"
+    assert not node.probes_storage, "thousands of instances would probe the same storage"
     assert node.start_delay
     assert node.metrics == "proven"
     (watch,) = node.watch

@@ -1,34 +1,46 @@
 """An apiserver reveals whether its storage is kine, in each version, and never wrongly."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.unit.monitor.cluster import Cluster, Log, Watch
+from tests.unit.monitor.cluster import Cluster, Log, nowhere
 from tests.unit.monitor.inside import config, running
-from watchslo.monitor.storage_prober import find_kind
+from watchslo.kube.limiter import Limiter
+from watchslo.monitor.apiserver import Apiserver
+from watchslo.monitor.storage_prober import LOOK_SECONDS, REPEATS, UNKNOWN_SECONDS, StorageProber, find_kind
 from watchslo.snapshot import StorageKind
-from watchslo.watch.failure import Failure, Reason
+from watchslo.watch.failure import Failure, Reason, because
 from watchslo.watch.missing_right import AGAIN_SECONDS as AGAIN_AFTER_REFUSAL_SECONDS
 
-AGAIN_SECONDS, UNKNOWN_SECONDS = 120.0, 30.0  # in place of an hour and five minutes, which would take seconds of CPU
+HOUR_SECONDS = 3600.0
 KINE, SEQUENCE, UNKNOWN = StorageKind.KINE, StorageKind.SEQUENCE, StorageKind.UNKNOWN
+MOST_REQUESTS = 20 + REPEATS  # for one answer
+REQUESTS_WITHOUT_COMPACTION = 3
+K3S = "v1.36.3+k3s1"
 
 
 async def found(cluster: Cluster) -> StorageKind | Failure:
     return await find_kind(cluster, "default")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("compacted", [2, 3, 57, 99, 100])
-async def test_etcd_is_known_by_its_compaction(cluster: Cluster, compacted: int) -> None:
+@pytest.mark.parametrize("compacted", [3, 57, 99, 100])
+async def test_etcd_is_known_by_its_refusals(cluster: Cluster, compacted: int) -> None:
     cluster.compacted = compacted
     assert await found(cluster) is SEQUENCE
+    assert cluster.count("detect_storage") <= MOST_REQUESTS
 
 
-@pytest.mark.parametrize("compacted", [2, 3, 57, 99, 100])
-async def test_old_kine_is_known_by_its_compaction(cluster: Cluster, compacted: int) -> None:
+@pytest.mark.parametrize("seconds", [0.004, 0.3])
+@pytest.mark.parametrize("compacted", [3, 57, 99, 100])
+async def test_old_kine_is_known_by_its_refusals(cluster: Cluster, compacted: int, seconds: float) -> None:
+    """However long its database takes."""
     cluster.is_kine, cluster.refuses_future, cluster.compacted = True, False, compacted
+    cluster.refuses_within = seconds
     assert await found(cluster) is KINE
+    assert cluster.count("detect_storage") <= MOST_REQUESTS
 
 
 @pytest.mark.parametrize("compacted", [0, 57])
@@ -43,22 +55,25 @@ async def test_storage_without_compaction_is_unknown(cluster: Cluster, is_kine: 
     assert await found(cluster) is UNKNOWN
 
 
+@pytest.mark.parametrize("compacted", [0, 2, 3, 999_000, 1_000_000])
+@pytest.mark.parametrize(("is_kine", "refuses_future"), [(False, False), (True, False), (True, True)])
+async def test_no_watch_reads_the_past(
+    cluster: Cluster,
+    compacted: int,
+    is_kine: bool,  # noqa: FBT001
+    refuses_future: bool,  # noqa: FBT001
+) -> None:
+    """Each begins at a compacted revision, at the newest one or in the future: etcd reads nothing for it."""
+    cluster.revision = 1_000_000
+    cluster.is_kine, cluster.refuses_future, cluster.compacted = is_kine, refuses_future, compacted
+    await found(cluster)
+    assert all(begun < cluster.compacted - 1 or begun >= newest for begun, newest in cluster.begun)
+    assert cluster.begun
+
+
 async def test_refusal_by_a_watch_cache_is_no_proof_of_kine(cluster: Cluster) -> None:
-    """Events may have a watch cache, whose history begins later; it names its oldest revision."""
+    """Events may have a watch cache, which refuses at once as kine does."""
     cluster.compacted, cluster.oldest, cluster.uncached = 50, 80, set()
-    assert await found(cluster) is UNKNOWN
-
-
-async def test_compaction_in_between_is_no_proof_of_kine(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The watch is then refused by etcd as well."""
-    cluster.compacted, answer = 50, cluster._of_storage
-
-    def compact_first(watch: Watch, timeout: float) -> Watch:
-        if watch.revision == 49:
-            cluster.compacted = 60
-        return answer(watch, timeout)
-
-    monkeypatch.setattr(cluster, "_of_storage", compact_first)
     assert await found(cluster) is UNKNOWN
 
 
@@ -76,23 +91,28 @@ async def test_failure_proves_nothing(cluster: Cluster, reason: Reason) -> None:
     assert failure.reason is reason
 
 
-async def test_daemon_asks_again_until_it_is_known(cluster: Cluster, log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("watchslo.monitor.storage_prober.AGAIN_SECONDS", AGAIN_SECONDS)
-    monkeypatch.setattr("watchslo.monitor.storage_prober.UNKNOWN_SECONDS", UNKNOWN_SECONDS)
-    cluster.is_kine, cluster.refuses_future, cluster.git_version = True, False, "v1.36.3+k3s1"
-    cluster.compacted = 0
+@pytest.mark.parametrize("which", range(2, 8))
+async def test_failure_of_any_request_proves_nothing(
+    cluster: Cluster, which: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.compacted, answer = 50, cluster._answer
+
+    async def fail_later(kind: str, key: str = "", namespace: str | None = None) -> Failure | None:
+        failure = await answer(kind, key, namespace)
+        return because(Reason.UNREACHABLE) if cluster.count("detect_storage") >= which else failure
+
+    monkeypatch.setattr(cluster, "_answer", fail_later)
+    assert isinstance(await found(cluster), Failure)
+
+
+async def test_daemon_asks_until_it_is_known(cluster: Cluster, log: Log) -> None:
+    cluster.is_kine, cluster.refuses_future, cluster.git_version, cluster.compacted = True, False, K3S, 0
     async with running(config("pods")) as run:
         await asyncio.sleep(30)
         assert (run.snapshot().domains[0].kind, run.snapshot().apiservers[0].unproven is None) == (SEQUENCE, False)
         cluster.compacted = 50
-        await asyncio.sleep(1.5 * UNKNOWN_SECONDS + 5)
+        await asyncio.sleep(4 * UNKNOWN_SECONDS)
         assert (run.snapshot().domains[0].kind, run.snapshot().apiservers[0].unproven) == (KINE, None)
-        asked = sum(kind == "detect_storage" for _, kind, _ in cluster.asked)
-        await asyncio.sleep(0.5 * AGAIN_SECONDS - 5)
-        assert sum(kind == "detect_storage" for _, kind, _ in cluster.asked) == asked
-        cluster.compacted = 0
-        await asyncio.sleep(1.1 * AGAIN_SECONDS)
-        assert run.snapshot().domains[0].kind is KINE, "nothing contradicts it"
     assert len(log.of("kine_found")) == 1
 
 
@@ -104,6 +124,69 @@ async def test_start_of_an_apiserver_hides_the_storage_for_a_minute_only(cluster
         cluster.failures.clear()
         await asyncio.sleep(1.5 * AGAIN_AFTER_REFUSAL_SECONDS)
         assert run.snapshot().domains[0].kind is KINE
+
+
+@asynccontextmanager
+async def probed(cluster: Cluster) -> AsyncIterator[Apiserver]:
+    """Run a prober without a daemon, so that hours take no time."""
+    apiserver = Apiserver("one", nowhere(), Limiter(20.0))
+    apiserver.client = cluster  # type: ignore[assignment]
+    task = asyncio.create_task(StorageProber(apiserver, "default", lambda: True, lambda: 0.5).run())
+    yield apiserver
+    assert not task.done()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.parametrize("is_kine", [True, False])
+async def test_storage_is_asked_once(cluster: Cluster, is_kine: bool) -> None:  # noqa: FBT001
+    cluster.is_kine = is_kine
+    async with probed(cluster) as apiserver:
+        await asyncio.sleep(24 * HOUR_SECONDS)
+        assert apiserver.storage is (KINE if is_kine else SEQUENCE)
+    assert max(at for at, _, _ in cluster.asked) - cluster.asked[0][0] < LOOK_SECONDS
+    assert cluster.count("detect_storage") <= MOST_REQUESTS
+
+
+async def test_unknown_storage_is_asked_seldom(cluster: Cluster) -> None:
+    cluster.compacted = 0
+    async with probed(cluster) as apiserver:
+        await asyncio.sleep(48 * HOUR_SECONDS)
+        assert apiserver.storage is UNKNOWN
+    times = [at for at, _, _ in cluster.asked]
+    assert times[-1] - times[0] > 24 * HOUR_SECONDS, "it is asked for as long as it is unknown"
+    assert len(times) <= 20 * REQUESTS_WITHOUT_COMPACTION
+
+
+async def test_refusal_of_the_request_is_tried_again_after_an_hour(cluster: Cluster) -> None:
+    cluster.fail(Reason.FORBIDDEN, "detect_storage", "events")
+    async with probed(cluster) as apiserver:
+        await asyncio.sleep(HOUR_SECONDS - 1)
+        assert cluster.count("detect_storage") == 1
+        cluster.fail(None, "detect_storage", "events")
+        await asyncio.sleep(LOOK_SECONDS)
+        assert apiserver.storage is SEQUENCE
+
+
+async def test_daemon_asks_again_after_the_storage_was_restored(cluster: Cluster) -> None:
+    """As when k3s moves from SQLite to etcd: revisions go backwards."""
+    cluster.is_kine, cluster.git_version = True, K3S
+    async with running(config("pods")) as run:
+        await asyncio.sleep(30)
+        assert run.snapshot().domains[0].kind is KINE
+        cluster.is_kine, cluster.revision, cluster.compacted = False, 60, 40
+        await asyncio.sleep(2 * LOOK_SECONDS)
+        assert (run.snapshot().domains[0].kind, run.snapshot().apiservers[0].unproven) == (SEQUENCE, None)
+
+
+@pytest.mark.parametrize("limit", [0, 5])
+async def test_storage_is_probed_only_if_probes_are_permitted(cluster: Cluster, limit: int) -> None:
+    cluster.is_kine, cluster.git_version = True, K3S
+    async with running(config("pods", limits={"probesPerSecond": limit})) as run:
+        await asyncio.sleep(30)
+        assert run.snapshot().domains[0].kind is (KINE if limit else SEQUENCE)
+        assert bool(run.snapshot().apiservers[0].unproven) is not bool(limit)
+    assert bool(cluster.count("detect_storage")) is bool(limit)
 
 
 async def test_stated_storage_is_not_asked_for(cluster: Cluster) -> None:

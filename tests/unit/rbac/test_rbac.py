@@ -102,6 +102,12 @@ class TestRequiredPermissions:
         wanted: dict[str, Any] = {"kubernetes": {"apiserverMetrics": True}}
         assert permissions(**watching("pods"), **wanted) - permissions(**watching("pods")) == {"* get /metrics"}
 
+    @pytest.mark.parametrize("more", [{"clock": {"storage": "etcd"}}, {"limits": {"probesPerSecond": 0}}])
+    def test_storage_that_is_not_probed_needs_no_watch(self, more: dict[str, Any]) -> None:
+        assert permissions(**watching("pods"), **more) - permissions(**watching("pods")) == {
+            "default list events./watchslo-reads-nothing"
+        }
+
     def test_apiservers_each_adds_the_verb_watch(self) -> None:
         configuration = EACH | watching("pods") | {"clock": {"namespace": "quiet"}}
         assert permissions(**configuration) == {

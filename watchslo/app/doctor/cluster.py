@@ -121,11 +121,10 @@ class ClusterChecks:
             return [*found, *await self._ask(single or [one.apiserver for one in answering])]
 
     async def _revealed_storage(self, client: Client) -> StorageKind | Failure:
-        """Ask what storage an apiserver has, as the daemon does: only if the configuration does not state it."""
-        clock = self._config.clock
-        if clock.storage != "auto":
+        """Ask what storage an apiserver has, as the daemon does: only if it is neither stated nor forbidden."""
+        if not self._config.probes_storage:
             return StorageKind.UNKNOWN
-        return await with_time_limit(find_kind(client, clock.namespace))
+        return await with_time_limit(find_kind(client, self._config.clock.namespace))
 
     async def _configured(self) -> list[AskedApiserver]:
         """Return the apiservers that are known without a request: the service, or those of the configuration."""

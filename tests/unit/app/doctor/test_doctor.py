@@ -107,14 +107,21 @@ def test_unreachable_cluster_is_one_problem(ask: Doctor, cluster: Cluster) -> No
     assert cluster.count("access_review") == cluster.count("tick") == 0
 
 
-@pytest.mark.parametrize(("stated", "expected"), [("auto", ["unchecked"]), ("etcd", [])])
-def test_only_a_storage_that_is_not_stated_is_asked_for(
-    ask: Doctor, cluster: Cluster, stated: str, expected: list[str]
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ("clock: {storage: auto}", ["unchecked"]),
+        ("clock: {storage: etcd}", []),
+        ("limits: {probesPerSecond: 0}", []),
+    ],
+)
+def test_only_a_storage_that_the_daemon_would_probe_is_asked_for(
+    ask: Doctor, cluster: Cluster, more: str, expected: list[str]
 ) -> None:
-    """A role that is written for a stated storage lacks the right."""
+    """A role that is written for another configuration lacks the right."""
     cluster.fail(Reason.FORBIDDEN, "detect_storage")
-    assert levels(ask(f"{WATCHES}clock: {{storage: {stated}}}\n"), "storage") == expected
-    assert bool(cluster.count("detect_storage")) is (stated == "auto")
+    assert levels(ask(f"{WATCHES}{more}\n"), "storage") == expected
+    assert bool(cluster.count("detect_storage")) is bool(expected)
 
 
 def test_dropped_packets_are_recognised(ask: Doctor, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
