@@ -671,12 +671,21 @@ class WitnessReading:
 
 
 @dataclass(frozen=True, slots=True)
+class IncompleteGroup:
+    """An API group or group version of which some resources may be unknown; `why` is a sentence."""
+
+    name: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class MonitorReading:
     """The daemon itself: its lag, its configuration and its readiness; `not_ready` has the reasons, in sentences.
 
     A stalled watch is found within `stall_detection` seconds; None if audits are off. `tainted_seconds` is the total
     time in which the daemon was late itself. `threshold`, `events_target` and `minutes_target` are those of the common
-    objective, which a watch may override. `witnesses` is None if none are wanted.
+    objective, which a watch may override. `witnesses` is None if none are wanted. `incomplete_groups` are those
+    that discovery could not read completely.
     """
 
     build: BuildReading
@@ -695,6 +704,7 @@ class MonitorReading:
     shard: ShardReading = ShardReading(index=0, count=1, elsewhere=0)
     witnesses: WitnessReading | None = None
     instance: InstanceName = UNNAMED
+    incomplete_groups: tuple[IncompleteGroup, ...] = ()
 
 
 class Cause(StrEnum):

@@ -7,6 +7,7 @@ import msgspec
 from rich.text import Text
 
 from watchslo.app.view import UnreadableError
+from watchslo.documents import decode_document
 from watchslo.errors import UNDECODABLE
 from watchslo.serve.detail import details
 from watchslo.timeline.format import printable
@@ -64,7 +65,7 @@ class _DetailsAnswer(msgspec.Struct):
 def read_details(body: bytes) -> Sequence[ShownWatch]:
     """Return the watches of a daemon's answer; raises UnreadableError."""
     try:
-        return msgspec.json.decode(body, type=_DetailsAnswer).watches
+        return decode_document(body, _DetailsAnswer).watches
     except UNDECODABLE:
         raise UnreadableError from None
 

@@ -4,11 +4,12 @@ import math
 import time
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from watchslo.app.http_endpoint import HttpEndpoint
+from watchslo.documents import decode_document
 from watchslo.errors import UNDECODABLE, ConnectError
 from watchslo.report.queries import MetricSeries
 
@@ -121,14 +122,11 @@ class Prometheus:
         if status != HTTPStatus.OK:
             raise ConnectError(self._refusals.get(status, f"it answers {status}"))
         try:
-            return msgspec.json.decode(body, type=_answer(form)).data
+            data = msgspec.json.decode(body, type=_PrometheusAnswer).data
+            return decode_document(data, form)
         except UNDECODABLE:
             raise ConnectError("the answer is not one of a Prometheus; check the URL") from None
 
 
-def _answer(form: type[_T]) -> type["_PrometheusAnswer[_T]"]:
-    return _PrometheusAnswer[form]  # type: ignore[valid-type]
-
-
-class _PrometheusAnswer(msgspec.Struct, Generic[_T]):
-    data: _T
+class _PrometheusAnswer(msgspec.Struct):
+    data: msgspec.Raw

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from watchslo.documents import decode_document
 from watchslo.errors import UNDECODABLE
 from watchslo.serve.status import condition_of, conditions_in
 from watchslo.snapshot import QuantileReading, Snapshot, StreamReading, WindowVerdict
@@ -273,7 +274,7 @@ class _RemoteStatus(_RemotePart, frozen=True):
 def read(body: bytes) -> View:
     """Return the view of a daemon's status; raises UnreadableError."""
     try:
-        status = msgspec.json.decode(body, type=_RemoteStatus)
+        status = decode_document(body, _RemoteStatus)
     except UNDECODABLE:
         raise UnreadableError from None
     resolutions = {one.name: one.median_round_trip for one in status.domains}

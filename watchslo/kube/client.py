@@ -660,9 +660,9 @@ class Client:
             return page
         return None if page.sharded else because(Reason.SELECTOR_UNCONFIRMED, phase=Phase.LIST)
 
-    async def document(self, path: str, accept: str = JSON) -> bytes | Failure:
-        """Return a document of discovery."""
-        answer = await self._get(_Call("discovery", Phase.LIST, path, accept=accept))
+    async def document(self, path: str, accept: str = JSON, seconds: float = LIST_SECONDS) -> bytes | Failure:
+        """Return a document of discovery, which may take so long once it is sent."""
+        answer = await self._get(_Call("discovery", Phase.LIST, path, accept=accept, timeout=seconds, patience=seconds))
         return answer if isinstance(answer, Failure) else bytes(answer.body)
 
     async def create(self, kind: str, path: str, body: bytes) -> bytes | Failure:

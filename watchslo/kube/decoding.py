@@ -2,8 +2,7 @@
 
 from typing import TypeVar
 
-import msgspec
-
+from watchslo.documents import decode_document
 from watchslo.errors import UNDECODABLE
 from watchslo.watch.failure import Failure, Reason, because
 
@@ -11,8 +10,8 @@ T = TypeVar("T")
 
 
 def decode_answer(body: bytes | bytearray, form: type[T]) -> T | Failure:
-    """Return the JSON of an answer in this form, or the failure `GARBAGE` if it has another one."""
+    """Return the JSON of an answer in this form without odd entries, or the failure `GARBAGE` if it has another one."""
     try:
-        return msgspec.json.decode(body, type=form)
+        return decode_document(body, form)
     except UNDECODABLE:
         return because(Reason.GARBAGE)

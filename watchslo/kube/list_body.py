@@ -1,10 +1,11 @@
 """Decodes the bodies of lists, in every representation."""
 
+import contextlib
 from dataclasses import dataclass
 
 import msgspec
 
-from watchslo.kube.decoding import decode_answer
+from watchslo.errors import UNDECODABLE
 from watchslo.kube.representation import Representation
 from watchslo.watch.failure import Failure, Reason, because
 from watchslo.watch.messages import ListedObjects
@@ -31,10 +32,9 @@ def decode_list(body: bytearray, representation: Representation, *, with_objects
     if representation is Representation.PROTOBUF:
         return _decode_protobuf(body, with_objects=with_objects)
     is_identified = with_objects and representation is not Representation.TABLE
-    form: type[_ObjectListBody | _AnyListBody] = _ObjectListBody if is_identified else _AnyListBody
-    listed = decode_answer(body, form)
-    if isinstance(listed, Failure):
-        return listed
+    listed = _decoded(body, with_objects=is_identified)
+    if listed is None:
+        return because(Reason.GARBAGE)
     metadata = listed.metadata
     return ListBody(
         metadata.resource_version,
@@ -44,6 +44,28 @@ def decode_list(body: bytearray, representation: Representation, *, with_objects
         listed.objects,
         sharded=metadata.shard_info is not None,
     )
+
+
+def _decoded(body: bytearray, *, with_objects: bool) -> "_AnyListBody | _ObjectListBody | None":
+    """Return the list with or without its objects, or None; an odd object is one without uid and revision.
+
+    Pages are long, so they are not read as other documents with odd entries are.
+    """
+    try:
+        if with_objects:
+            with contextlib.suppress(*UNDECODABLE):
+                return msgspec.json.decode(body, type=_ObjectListBody)
+        listed = msgspec.json.decode(body, type=_AnyListBody)
+    except UNDECODABLE:
+        return None
+    return _ObjectListBody(listed.metadata, [*map(_object, listed.items or ())]) if with_objects else listed
+
+
+def _object(item: msgspec.Raw) -> "_ListedObject":
+    try:
+        return msgspec.json.decode(item, type=_ListedObject)
+    except UNDECODABLE:
+        return _ListedObject(_ListedMetadata())
 
 
 def _decode_protobuf(body: bytearray, *, with_objects: bool) -> ListBody | Failure:

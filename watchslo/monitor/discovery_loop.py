@@ -10,7 +10,7 @@ import structlog
 from watchslo.kube.discovery import Catalogue, Discovery
 from watchslo.monitor.apiserver_set import ApiserverSet
 from watchslo.monitor.failure_log import FailureLog
-from watchslo.snapshot import FailureReading
+from watchslo.snapshot import FailureReading, IncompleteGroup
 from watchslo.watch.backoff import Backoff
 from watchslo.watch.failure import Failure
 
@@ -18,8 +18,8 @@ from watchslo.watch.failure import Failure
 class DiscoveryLoop:
     """Discovers resources at once, every `refresh` seconds, and whenever `refresh_soon` is called.
 
-    It owns the catalogue; `on_change` is called when there is a new one. It begins once `settled` is set: the
-    apiservers are known.
+    It owns the catalogue; `on_change` is called when there is a new one, also for each late answer of a group. It
+    begins once `settled` is set: the apiservers are known.
     """
 
     def __init__(
@@ -37,12 +37,19 @@ class DiscoveryLoop:
         self._random = random
         self._discovery = Discovery(lambda: apiservers.front.client)
         self._outdated = asyncio.Event()
-        self._failures = FailureLog(structlog.get_logger())
+        self._log = structlog.get_logger()
+        self._failures = FailureLog(self._log)
+        self._logged: set[str] = set()  # the names of incomplete groups
 
     @property
     def catalogue(self) -> Catalogue | None:
         """What the cluster serves; None until it is known."""
         return self._discovery.catalogue
+
+    @property
+    def incomplete(self) -> tuple[IncompleteGroup, ...]:
+        """The API groups that could not be read completely."""
+        return self.catalogue.incomplete if self.catalogue else ()
 
     @property
     def failure(self) -> FailureReading | None:
@@ -64,10 +71,23 @@ class DiscoveryLoop:
                 await asyncio.sleep(backoff.next(time.monotonic(), failure.retry_after))
                 continue
             self._failures.resolve()
-            self._on_change()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._refresh * (0.9 + 0.2 * self._random())):
-                    await self._outdated.wait()
+            self._publish()
+            async with asyncio.TaskGroup() as group:
+                late = group.create_task(self._discovery.ask_late(self._publish))
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(self._refresh * (0.9 + 0.2 * self._random())):
+                        await self._outdated.wait()
+                late.cancel()
+
+    def _publish(self) -> None:
+        """Pass on that there is a new catalogue; log each group that cannot be read completely, once."""
+        incomplete = {group.name: group for group in self.incomplete}
+        for name in incomplete.keys() - self._logged:
+            self._log.warning("api_group_incomplete", group=name, message=incomplete[name].why)
+        for name in self._logged - incomplete.keys():
+            self._log.info("api_group_complete", group=name)
+        self._logged = {*incomplete}
+        self._on_change()
 
     async def _discover(self) -> Failure | None:
         """Ask what is served, and ask each apiserver for its version."""

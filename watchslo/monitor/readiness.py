@@ -7,6 +7,7 @@ from watchslo.monitor.clock_assignment import ClockAssignment
 from watchslo.monitor.discovery_loop import DiscoveryLoop
 from watchslo.monitor.reconciler import Reconciler
 from watchslo.monitor.watch_set import WatchSet
+from watchslo.snapshot import IncompleteGroup
 from watchslo.timeline.condition import placed
 from watchslo.watch.failure import Reason
 
@@ -45,6 +46,11 @@ class Readiness:
         refused = failures and all(failure and failure.reason in NEED_THE_USER for failure in failures)
         return StartState.REFUSED if refused else StartState.OPENING
 
+    @property
+    def incomplete_groups(self) -> tuple[IncompleteGroup, ...]:
+        """The API groups that discovery could not read completely; they may have more to measure."""
+        return self._discovery.incomplete
+
     def not_ready(self) -> Iterator[str]:
         """Yield the reasons why the daemon is not ready, in sentences; none if it is ready."""
         reconciler, assignment, failure = self._reconciler, self._watches.assignment, self._discovery.failure
@@ -57,6 +63,7 @@ class Readiness:
         elif assignment is None:
             if not reconciler.desired.elsewhere:  # else the other shards have all watches
                 yield "The cluster serves nothing of what is configured."
+                yield from (f"{missing[0].upper()}{missing[1:]}." for missing in reconciler.desired.missing)
         else:
             yield from self._not_running(assignment)
 

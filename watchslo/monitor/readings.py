@@ -117,6 +117,7 @@ class SnapshotBuilder:
             shard=ShardReading(config.shard.index, config.shard.count, self._reconciler.desired.elsewhere),
             witnesses=self._apiservers.witnesses.reading,
             instance=self._read_name(config),
+            incomplete_groups=self._readiness.incomplete_groups,
         )
 
     def _read_name(self, config: Config) -> InstanceName:

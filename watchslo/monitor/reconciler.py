@@ -121,8 +121,8 @@ class Reconciler:
             apiserver.client.hang_up()
 
     def _report(self, last: DesiredWatches, catalogue: Catalogue) -> None:
-        """Log what cannot be watched; for the first configuration that is an error, if all API groups answer."""
-        if self.desired.missing and self.config is self._untried and not catalogue.stale:
+        """Log what cannot be watched; for the first configuration that is an error, if all API groups are known."""
+        if self.desired.missing and self.config is self._untried and not catalogue.incomplete:
             raise ConfigError(self.desired.missing[0])
         self._untried = None
         for message in self.desired.missing:

@@ -10,6 +10,7 @@ from functools import cached_property
 
 import msgspec
 
+from watchslo.documents import decode_document
 from watchslo.errors import UNDECODABLE
 from watchslo.model import shard_name
 from watchslo.timeline.verdict import Level
@@ -169,6 +170,6 @@ class InstanceReport:
 def read_report(body: bytes) -> ReportedStatus:
     """Return the status in the answer of an instance; raises UnreadableReportError."""
     try:
-        return msgspec.json.decode(body, type=ReportedStatus)
+        return decode_document(body, ReportedStatus)
     except UNDECODABLE:
         raise UnreadableReportError from None

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
+from watchslo.documents import decode_document
 from watchslo.errors import UNDECODABLE
 from watchslo.report.incident import (
     CauseRecord,
@@ -203,7 +204,7 @@ class DaemonDocuments:
 def decode(body: bytes, form: type[T]) -> T:
     """Return a document; raises UnreadableDocumentError."""
     try:
-        return msgspec.json.decode(body, type=form)
+        return decode_document(body, form)
     except UNDECODABLE:
         raise UnreadableDocumentError from None
 

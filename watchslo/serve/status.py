@@ -130,11 +130,18 @@ class InstanceStatus(StatusPart):
     view: str | None
 
 
+class IncompleteGroupStatus(StatusPart):
+    """An API group or group version of which some resources may be unknown, and why."""
+
+    name: str
+    why: str
+
+
 class MonitorStatus(StatusPart):
     """The daemon itself. It is ready if `notReady` is empty.
 
     A stalled watch is found within `stallDetection` seconds; null if audits are off. `witnesses` is null if none are
-    wanted.
+    wanted. `incompleteGroups` are the API groups that discovery could not read completely.
     """
 
     build: Build
@@ -149,6 +156,7 @@ class MonitorStatus(StatusPart):
     shard: Shard
     witnesses: WitnessStatus | None
     instance: InstanceStatus
+    incomplete_groups: list[IncompleteGroupStatus]
 
 
 class RequestCount(StatusPart):

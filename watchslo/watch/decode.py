@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import msgspec
 
+from watchslo.documents import decode_document
 from watchslo.errors import UNDECODABLE
 from watchslo.watch.lines import DEFAULT_LIMIT_BYTES, LineSplitter
 
@@ -186,7 +187,6 @@ class Frames(msgspec.Struct, frozen=True):
 
 FrameDecoder = msgspec.json.Decoder[Frame]
 FRAME: FrameDecoder = msgspec.json.Decoder(Frame)
-_STATUS = msgspec.json.Decoder(ApiStatus)
 
 
 def decode(block: bytes, decoder: FrameDecoder = FRAME) -> Frames:
@@ -233,6 +233,6 @@ def _decode_each(lines: list[bytes], decoder: FrameDecoder) -> Frames:
 def decode_status(body: bytes) -> ApiStatus | None:
     """Decode the body of an HTTP error; return None if it is not a Status, such as `404 page not found`."""
     try:
-        return _STATUS.decode(body)
+        return decode_document(body, ApiStatus)
     except UNDECODABLE:
         return None

@@ -5,11 +5,21 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.unit.kube.conftest import Server, answer
 from watchslo.errors import ConfigError
 from watchslo.kube.client import Client
-from watchslo.kube.discovery import Catalogue, Discovery, aggregated, group_versions, offers
+from watchslo.kube.discovery import (
+    UNREADABLE,
+    Catalogue,
+    Discovery,
+    GroupVersion,
+    aggregated,
+    group_versions,
+    with_resources,
+)
 from watchslo.model import Resource
 from watchslo.watch.failure import Failure, Reason
 
@@ -214,7 +224,7 @@ class TestRefresh:
         assert apiserver.discovery.catalogue is old
 
     @pytest.mark.parametrize(
-        "body", [b"", b"{}", b"[]", b'{"kind":"APIGroupDiscoveryList"}', b'{"kind":"X","groups":7}']
+        "body", [b"", b"{}", b"[]", b'{"kind":"APIGroupDiscoveryList","items":7}', b'{"kind":"X","groups":7}']
     )
     async def test_invalid_document_is_garbage(self, apiserver: Apiserver, body: bytes) -> None:
         failure = await apiserver.refresh({"/api": answer(body)})
@@ -260,8 +270,146 @@ class TestUnaggregated:
 
     def test_preferred_version_comes_first(self) -> None:
         body = UNAGGREGATED["/apis"].partition(b"\r\n\r\n")[2]
-        assert group_versions(body) == [("example.com", "v1"), ("example.com", "v1beta1")]
+        assert group_versions(body) == [GroupVersion("example.com", "v1"), GroupVersion("example.com", "v1beta1")]
 
     def test_subresources_are_skipped(self) -> None:
         body = UNAGGREGATED["/api/v1"].partition(b"\r\n\r\n")[2]
-        assert [offer.resource for offer in offers("", "v1", body)] == [PODS]
+        assert [offer.resource for offer in with_resources(GroupVersion("", "v1"), body).offers] == [PODS]
+
+    def test_versions_without_a_preferred_one_stay_in_their_order(self) -> None:
+        entries = [{"version": "v2"}, {"version": "v1"}]
+        groups = [
+            {"name": "a", "versions": entries},
+            {"name": "b", "versions": entries, "preferredVersion": None},
+            {"name": "c", "versions": entries, "preferredVersion": {"groupVersion": "", "version": ""}},
+        ]
+        body = json.dumps({"kind": "APIGroupList", "groups": groups}).encode()
+        assert [version.name for version in group_versions(body)] == ["a/v2", "a/v1", "b/v2", "b/v1", "c/v2", "c/v1"]
+
+
+class TestNoCoreGroup:
+    async def test_server_without_a_core_group_is_discovered(self, apiserver: Apiserver) -> None:
+        catalogue = await apiserver.catalogue({"/api": answer(b"", "404 Not Found"), "/apis": answer(GROUPS)})
+        assert catalogue.expand() == Catalogue(aggregated(GROUPS)).expand()
+        assert not catalogue.incomplete
+
+    async def test_server_without_any_group_is_none(self, apiserver: Apiserver) -> None:
+        failure = await apiserver.refresh(
+            {"/api": answer(b"", "404 Not Found"), "/apis": answer(b"404 page not found", "404 Not Found")}
+        )
+        assert isinstance(failure, Failure)
+        assert failure.reason is Reason.NOT_FOUND
+
+
+ODD = [
+    7,
+    "text",
+    None,
+    [],
+    {},
+    {"name": None, "resource": "", "version": ""},
+    {"name": 4, "resource": ["a"], "version": {}, "metadata": {"name": 4}},
+    {
+        "name": "odd",
+        "resource": "odd",
+        "verbs": "get",
+        "version": "v9",
+        "resources": "odd",
+        "metadata": {"name": "odd"},
+    },
+]
+"""Entries of another form than that of any list of discovery, or without the name that they need."""
+
+
+class TestOddDocuments:
+    @pytest.mark.parametrize("verbs", [{"verbs": None}, {}, {"verbs": []}])
+    def test_resource_without_verbs_is_not_watchable(self, verbs: dict[str, Any]) -> None:
+        odd = {"metadata": {"name": "g"}, "versions": [{"version": "v1", "resources": [{"resource": "x"} | verbs]}]}
+        body = json.dumps({"kind": "APIGroupDiscoveryList", "items": [odd]}).encode()
+        catalogue = Catalogue([*aggregated(body), *aggregated(GROUPS)])
+        assert catalogue.expand() == Catalogue(aggregated(GROUPS)).expand()
+        assert not catalogue.incomplete
+        with pytest.raises(ConfigError, match="because it supports no verb"):
+            catalogue.resolve("x.g")
+
+    def test_null_is_empty_everywhere(self) -> None:
+        resource = dict.fromkeys(("scope", "verbs", "singularResource", "shortNames", "responseKind"))
+        versions = [
+            {"version": "v1", "resources": [{"resource": "x"} | resource], "freshness": None},
+            {"version": "v2", "resources": None},
+        ]
+        items = [{"metadata": {"name": "g"}, "versions": versions}, {"metadata": {"name": "h"}, "versions": None}]
+        found = Catalogue(aggregated(json.dumps({"items": items}).encode()))
+        assert [version.name for version in found.versions] == ["g/v1", "g/v2"]
+        assert not found.incomplete
+        assert aggregated(b'{"items":null}') == aggregated(b"{}") == group_versions(b"{}") == []
+        nulls = dict.fromkeys(("namespaced", "verbs", "kind", "singularName", "shortNames"))
+        listed = with_resources(GroupVersion("g", "v1"), json.dumps({"resources": [{"name": "x"} | nulls]}).encode())
+        assert not listed.unreadable
+        assert [offer.resource.plural for offer in listed.offers] == ["x"]
+        assert with_resources(GroupVersion("g", "v1"), b'{"resources":null}') == GroupVersion("g", "v1")
+
+    @pytest.mark.parametrize(
+        ("versions", "kept"),
+        [
+            ("odd", []),
+            ([7], []),
+            ([{"version": "v1", "resources": [served("widgets", "Widget"), 7]}], ["widgets"]),
+            ([{"version": "v1", "resources": "odd"}, {"version": 2}], []),
+            ([{"version": "v1", "resources": [served("a", "A") | {"verbs": "get"}, served("b", "B")]}], ["b"]),
+        ],
+    )
+    def test_odd_group_costs_only_its_odd_entries_and_is_named(self, versions: object, kept: list[str]) -> None:
+        items = [*json.loads(GROUPS)["items"], {"metadata": {"name": "odd.example.com"}, "versions": versions}]
+        catalogue = Catalogue(aggregated(json.dumps({"items": items}).encode()))
+        assert catalogue.expand()[: -len(kept) or None] == Catalogue(aggregated(GROUPS)).expand()
+        assert [resource.plural for resource in catalogue.expand()[-len(kept) :] if kept] == kept
+        assert [(group.name, group.why) for group in catalogue.incomplete] == [("odd.example.com", UNREADABLE)]
+
+    async def test_group_without_a_name_is_not_the_core_group(self, apiserver: Apiserver) -> None:
+        nameless = json.dumps({"kind": "APIGroupDiscoveryList", "items": [{"versions": json.loads(CORE)["items"]}]})
+        catalogue = await apiserver.catalogue({"/api": answer(CORE), "/apis": answer(nameless.encode())})
+        assert catalogue.expand() == Catalogue(aggregated(CORE)).expand()
+        assert [group.name for group in catalogue.incomplete] == ["(without a readable name)"]
+
+    async def test_odd_entry_of_the_core_group_is_named(self, apiserver: Apiserver) -> None:
+        core = json.loads(CORE)
+        core["items"][0]["versions"][0]["resources"].append(7)
+        catalogue = await apiserver.catalogue({"/api": answer(json.dumps(core).encode()), "/apis": answer(GROUPS)})
+        assert catalogue.expand() == CATALOGUE.expand()
+        assert [group.name for group in catalogue.incomplete] == ["core"]
+
+    async def test_group_version_that_becomes_unreadable_keeps_its_resources(self, apiserver: Apiserver) -> None:
+        before = await apiserver.catalogue(UNAGGREGATED)
+        odd = UNAGGREGATED | {"/apis/example.com/v1": answer(b'{"resources":"odd"}')}
+        catalogue = await apiserver.catalogue(odd)
+        assert catalogue.expand() == before.expand()
+        assert [group.name for group in catalogue.incomplete] == ["example.com"]
+
+    @given(st.data())
+    def test_odd_entries_anywhere_never_change_what_the_others_give(self, data: st.DataObject) -> None:
+        document = json.loads(GROUPS)
+        groups = document["items"]
+        places = [groups, *(group["versions"] for group in groups)]
+        places += [version["resources"] for group in groups for version in group["versions"]]
+        for place in places:
+            for entry in data.draw(st.lists(st.sampled_from(ODD), max_size=2)):
+                place.insert(data.draw(st.integers(0, len(place))), entry)
+        found = Catalogue(aggregated(json.dumps(document).encode()))
+        ours = [version for version in found.versions if version.offers]
+        assert Catalogue(ours).expand() == Catalogue(aggregated(GROUPS)).expand()
+
+    @given(st.data())
+    def test_odd_entries_in_single_documents_never_change_what_the_others_give(self, data: st.DataObject) -> None:
+        groups = json.loads(UNAGGREGATED["/apis"].partition(b"\r\n\r\n")[2])
+        resources = json.loads(UNAGGREGATED["/apis/example.com/v1beta1"].partition(b"\r\n\r\n")[2])
+        for place in (groups["groups"], groups["groups"][0]["versions"], resources["resources"]):
+            for entry in data.draw(st.lists(st.sampled_from(ODD), max_size=2)):
+                place.insert(data.draw(st.integers(0, len(place))), entry)
+        found = group_versions(json.dumps(groups).encode())
+        assert [one.name for one in found if one.group == "example.com" and one.version in ("v1", "v1beta1")] == [
+            "example.com/v1",
+            "example.com/v1beta1",
+        ]
+        listed = with_resources(GroupVersion("g", "v1"), json.dumps(resources).encode())
+        assert [offer.resource.plural for offer in listed.offers] == ["widgets", "gadgets"]
