@@ -26,8 +26,8 @@ CORE = "core"  # how messages name the group without a name
 AT_ONCE_SECONDS = 3.0  # for a group version; a healthy server answers within milliseconds, a slow one is asked again
 MOST_AT_ONCE = 4  # requests for group versions in flight
 
-NO_ANSWER = "Its server does not answer discovery."
-UNREADABLE = "A part of its discovery document has no valid form."
+NO_ANSWER = "The server of the API group does not answer discovery."
+UNREADABLE = "A part of the API group's discovery document cannot be read."
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ import re
 import socket
 import ssl
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 import pytest
 
@@ -40,10 +40,14 @@ def chunk(data: bytes) -> bytes:
 
 
 class Server:
-    """Answers each request with the next step of `script`: bytes, or a coroutine function that writes."""
+    """Answers each request with the next step of `script`: bytes, or a coroutine function that writes.
+
+    A path of `steps` has its own step, however often it is asked for.
+    """
 
     def __init__(self) -> None:
         self.script: list[bytes | Reply] = []
+        self.steps: Mapping[str, bytes | Reply] = {}
         self.requests: list[str] = []
         self.bodies: list[bytes] = []
         self.asked = asyncio.Event()
@@ -71,7 +75,8 @@ class Server:
                 if length := _LENGTH.search(head):
                     self.bodies.append(await reader.readexactly(int(length[1])))
                 self.asked.set()
-                step = self.script.pop(0)
+                path = self.requests[-1].split(" ")[1]
+                step = self.steps[path] if path in self.steps else self.script.pop(0)
                 if isinstance(step, bytes):
                     writer.write(step)
                     await writer.drain()

@@ -19,6 +19,7 @@ from structlog.testing import CapturingLogger
 from tests.support.protobuf import from_line
 from watchslo.kube.apiservers import LEASES, SLICES
 from watchslo.kube.client import (
+    LIST_SECONDS,
     METRICS_PATH,
     OnSent,
     Page,
@@ -266,10 +267,20 @@ class Door:
         """Return what a first watch gets in place of an event of the past."""
         return self.cluster.edits.get((_host(self.name), event), event)
 
-    async def document(self, path: str, _: str = "") -> bytes | Failure:
+    async def document(self, path: str, _: str = "", seconds: float = LIST_SECONDS) -> bytes | Failure:
         failure = await self._answer("discovery", path)
         if failure:
             return failure
+        if path in self.cluster.group_seconds:
+            takes = self.cluster.group_seconds[path]
+            self.cluster.in_flight += 1
+            self.cluster.most_in_flight = max(self.cluster.most_in_flight, self.cluster.in_flight)
+            try:
+                await asyncio.sleep(min(takes, seconds))
+            finally:
+                self.cluster.in_flight -= 1
+            if takes >= seconds:
+                return because_of(Reason.TIMEOUT)
         if path == SLICES:
             ports = [{"name": "https", "port": 6443}]
             part = {"addressType": "IPv4", "endpoints": [{"addresses": list(self.cluster.addresses)}], "ports": ports}
@@ -278,9 +289,11 @@ class Door:
             number = len(self.cluster.addresses) if self.cluster.leases is None else self.cluster.leases
             renewed = {"spec": {"renewTime": datetime(2026, 1, 1, tzinfo=UTC).isoformat()}}
             return json.dumps({"items": [renewed] * number}).encode()
+        if not self.cluster.is_aggregated:
+            return _single_document(self.cluster.served, path)
         return _discovery(
             [resource for resource in self.cluster.served if bool(resource.group) == (path == "/apis")],
-            self.cluster.stale,
+            self.cluster.stale if path == "/apis" else (),
         )
 
     async def create(self, kind: str, path: str, _: bytes) -> bytes | Failure:
@@ -341,6 +354,9 @@ class Cluster(Door):
         self.late = 0.0  # seconds from a change to its event
         self.served: list[Resource] = [PODS, NODES, CONFIGMAPS, EVENTS]
         self.stale: set[str] = set()
+        self.is_aggregated = True  # its discovery
+        self.group_seconds: dict[str, float] = {}  # that the documents of group versions take, by their path
+        self.in_flight = self.most_in_flight = 0  # requests for these documents
         self.namespace: str | None = None  # the only one that may be read
         self.git_version = "v1.36.3"
         self.reviews: dict[str, dict[str, object]] = {  # the answers for any token and its bearer
@@ -481,6 +497,22 @@ def _discovery(served: Iterable[Resource], stale: Iterable[str]) -> bytes:
     ]
     groups += [{"metadata": {"name": name}, "versions": [{"version": "v1", "freshness": "Stale"}]} for name in stale]
     return json.dumps({"kind": "APIGroupDiscoveryList", "items": groups}).encode()
+
+
+def _single_document(served: Iterable[Resource], path: str) -> bytes:
+    """Return a document of an apiserver without aggregated discovery."""
+    if path == "/api":
+        return json.dumps({"kind": "APIVersions", "versions": ["v1"]}).encode()
+    groups = dict.fromkeys(resource.group for resource in served if resource.group)
+    if path == "/apis":
+        entries = [{"name": group, "versions": [{"version": "v1"}]} for group in groups]
+        return json.dumps({"kind": "APIGroupList", "groups": entries}).encode()
+    resources = [
+        {"name": one.plural, "namespaced": one.namespaced, "verbs": ["list", "watch"]}
+        for one in served
+        if path == (f"/apis/{one.group}/v1" if one.group else "/api/v1")
+    ]
+    return json.dumps({"kind": "APIResourceList", "resources": resources}).encode()
 
 
 def _entry(resource: Resource) -> dict[str, object]:

@@ -1,4 +1,5 @@
 import asyncio
+import math
 import time
 from collections import Counter
 from typing import Any
@@ -19,6 +20,7 @@ from tests.unit.monitor.inside import BUILD, STARTED_SECONDS, Running, config, k
 from watchslo.clock.domain import PROBES_NEEDED
 from watchslo.config.model import Config
 from watchslo.errors import ConfigError
+from watchslo.kube.discovery import NO_ANSWER
 from watchslo.kube.reviews import Review
 from watchslo.model import Resource
 from watchslo.monitor.readiness import StartState
@@ -28,6 +30,7 @@ from watchslo.snapshot import ShardReading, Snapshot
 from watchslo.watch.failure import Failure, Reason
 
 WIDGETS = Resource("", "v1", "widgets", namespaced=True)
+GROUPED = Resource("example.com", "v1", "widgets", namespaced=True)
 
 
 class TestStart:
@@ -146,10 +149,91 @@ class TestStart:
             assert run.labels == ["pods", "nodes", "configmaps"]
         assert not log.of("resource_missing")
 
+    async def test_server_without_a_core_group_is_measured(self, cluster: Cluster, log: Log) -> None:
+        cluster.served = [GROUPED]
+        cluster.fail(Reason.NOT_FOUND, "discovery", "/api")
+        async with running(config("*")) as run:
+            assert run.labels == ["widgets.example.com"]
+            assert run.not_ready() == ()
+        assert not log.of("discovery_failed")
+
+    async def test_incomplete_group_is_named_once_in_log_and_status(self, cluster: Cluster, log: Log) -> None:
+        cluster.stale = {"metrics.k8s.io"}
+        async with running(config("*")) as run:
+            await asyncio.sleep(600)
+            assert [(one.name, one.why) for one in run.snapshot().monitor.incomplete_groups] == [
+                ("metrics.k8s.io/v1", NO_ANSWER)
+            ]
+            assert [entry["group"] for entry in log.of("api_group_incomplete")] == ["metrics.k8s.io/v1"]
+            cluster.stale.clear()
+            await asyncio.sleep(200)
+            assert run.snapshot().monitor.incomplete_groups == ()
+            assert [entry["group"] for entry in log.of("api_group_complete")] == ["metrics.k8s.io/v1"]
+
     async def test_not_ready_if_nothing_can_be_watched(self, cluster: Cluster) -> None:
         cluster.served = [EVENTS]
         async with running(config()) as run:
             assert run.not_ready() == ("The cluster serves nothing of what is configured.",)
+
+    async def test_not_ready_names_the_group_that_may_have_what_is_configured(self, cluster: Cluster) -> None:
+        cluster.stale = {"example.com"}
+        async with running(config("widgets.example.com")) as run:
+            assert run.not_ready() == (
+                "The cluster serves nothing of what is configured.",
+                (
+                    "The apiserver serves no resource widgets.example.com; it may be in example.com/v1, which does not "
+                    "answer now."
+                ),
+            )
+
+
+class TestSlowGroups:
+    """Without aggregated discovery, the server of a group may hang."""
+
+    @pytest.fixture(autouse=True)
+    def _unaggregated(self, cluster: Cluster) -> None:
+        cluster.is_aggregated = False
+        cluster.served = [*cluster.served, GROUPED]
+
+    async def test_slow_group_is_taken_in_when_it_answers(self, cluster: Cluster, log: Log) -> None:
+        cluster.group_seconds = {"/apis/example.com/v1": 50}
+        async with running(config("pods", "widgets.example.com"), start=15) as run:
+            assert run.labels == ["pods"]
+            assert run.not_ready() == ()
+            assert [one.name for one in run.snapshot().monitor.incomplete_groups] == ["example.com/v1"]
+            assert len(log.of("api_group_incomplete")) == len(log.of("resource_missing")) == 1
+            await asyncio.sleep(50)
+            assert run.labels == ["pods", "widgets.example.com"]
+            assert run.snapshot().monitor.incomplete_groups == ()
+            assert cluster.count("discovery", "/apis/example.com/v1") == 2
+        assert not log.of("task_crashed")
+
+    async def test_hanging_group_keeps_its_watches(self, cluster: Cluster) -> None:
+        async with running(config("pods", "widgets.example.com")) as run:
+            cluster.group_seconds = {"/apis/example.com/v1": math.inf}
+            await asyncio.sleep(600)
+            assert run.labels == ["pods", "widgets.example.com"]
+            assert [one.name for one in run.snapshot().monitor.incomplete_groups] == ["example.com/v1"]
+            assert all(stream.up for stream in run.snapshot().streams)
+
+    async def test_hanging_groups_are_asked_a_few_at_a_time(self, cluster: Cluster) -> None:
+        cluster.served += [Resource(f"group{number}.com", "v1", "widgets", namespaced=True) for number in range(10)]
+        cluster.group_seconds = {f"/apis/group{number}.com/v1": math.inf for number in range(10)}
+        async with running(config("pods", "widgets.example.com"), start=30) as run:
+            assert run.labels == ["pods", "widgets.example.com"]
+            assert len(run.snapshot().monitor.incomplete_groups) == 10
+            await asyncio.sleep(600)
+            assert cluster.most_in_flight == 4
+            # Every three minutes, all of them at once and those for which there is time again.
+            assert cluster.count("discovery", "/apis/group0.com/v1") <= 10
+
+    async def test_change_of_the_configuration_does_not_wait_for_a_hanging_group(self, cluster: Cluster) -> None:
+        cluster.group_seconds = {"/apis/example.com/v1": math.inf}
+        async with running(config("pods"), start=15) as run:
+            cluster.served.append(Resource("apps", "v1", "deployments", namespaced=True))
+            run.supervisor.configure(config("pods", "deployments.apps"))
+            await asyncio.sleep(10)
+            assert run.labels == ["pods", "deployments.apps"]
 
 
 class TestProven:

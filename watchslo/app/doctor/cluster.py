@@ -42,10 +42,11 @@ from watchslo.rbac.watched_resources import watch_permissions
 from watchslo.rules.pack import rule_groups
 from watchslo.rules.settings import RuleSettings
 from watchslo.snapshot import ApiserverRole, StorageKind
-from watchslo.timeline.format import counted
+from watchslo.timeline.format import counted, some_of
 from watchslo.watch.failure import Failure, Reason
 
 CHECK_SECONDS = 12.0  # for one check; those of a cluster together take about a minute at most
+DISCOVERY_SECONDS = 20.0  # without aggregated discovery, there are about 60 requests, and some groups may hang
 RIGHTS_SECONDS = 20.0  # "*" needs hundreds of reviews, and `limits.requestsPerSecond` applies to them too
 UNASKED = ("resources", "ticks", "rights", "monitor")
 """The subjects that need an answering apiserver."""
@@ -165,10 +166,11 @@ class ClusterChecks:
     async def _ask(self, apiservers: Sequence[Apiserver]) -> list[DeploymentFinding]:
         """Check everything that needs an answering apiserver; the clocks alone, as other requests would delay ticks."""
         client = apiservers[0].client
-        catalogue = await with_time_limit(Discovery(lambda: client).refresh(), VERSION_SECONDS)
+        catalogue = await with_time_limit(Discovery(lambda: client).refresh(), DISCOVERY_SECONDS)
         if isinstance(catalogue, Failure):
             why = f"What the cluster serves is not known. {catalogue.message}"
-            found = [unchecked(subject, why) for subject in ("resources", "rights")]
+            remedy = "Nothing can be measured without it: look at `kubectl get --raw /apis`."
+            found = [problem("resources", why, remedy), unchecked("rights", why)]
             return [*found, *await limited("ticks", self._clocks(apiservers, []))]
         watched = [(one.resource, one.watch.namespace) for one in self._desired(catalogue).watches.values()]
         found = [*self._resource_findings(catalogue), *await limited("ticks", self._clocks(apiservers, watched))]
@@ -193,11 +195,10 @@ class ClusterChecks:
                 f"{counted(desired.left_out, 'watch')} beyond `limits.watches` will not run.",
                 "Raise `limits.watches`, add instances (`shard`), or exclude resources.",
             )
-        if catalogue.stale:
+        for why in dict.fromkeys(group.why for group in catalogue.incomplete):
+            names = some_of([group.name for group in catalogue.incomplete if group.why == why])
             yield warning(
-                "resources",
-                f"{counted(len(catalogue.stale), 'API group version')} of aggregated APIs did not answer discovery.",
-                "Look at `kubectl get apiservices`.",
+                "resources", f"Not all resources of {names} are known. {why}", "Look at `kubectl get apiservices`."
             )
 
     async def _clocks(

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import ssl
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ from watchslo.app.doctor.findings import FindingLevel
 from watchslo.app.http_endpoint import DaemonCredentials
 from watchslo.errors import ConfigError, ConnectError
 from watchslo.kube.credentials import Access, Credentials, CredentialSource
+from watchslo.model import Resource
 from watchslo.watch.failure import Reason
 
 Doctor = Callable[..., dict[str, Any]]
@@ -145,7 +147,9 @@ def test_unread_discovery_leaves_clocks_checked(ask: Doctor, cluster: Cluster) -
     cluster.fail(Reason.SERVER_ERROR, "discovery", "/apis")
     answer = ask()
     assert levels(answer, "ticks") == ["good"]
-    assert levels(answer, "rights") == levels(answer, "resources") == ["unchecked"]
+    assert levels(answer, "rights") == ["unchecked"]
+    assert levels(answer, "resources") == ["problem"], "a daemon would never be ready"
+    assert answer["exitCode"] == 1
 
 
 def test_missing_resource_and_too_many_watches_are_problems(ask: Doctor) -> None:
@@ -158,7 +162,30 @@ def test_missing_resource_and_too_many_watches_are_problems(ask: Doctor) -> None
 
 def test_stale_group_is_a_warning(ask: Doctor, cluster: Cluster) -> None:
     cluster.stale.add("metrics.k8s.io")
-    assert levels(ask(), "resources") == ["warning"]
+    answer = ask()
+    assert levels(answer, "resources") == ["warning"]
+    assert texts(answer, "warning") == [
+        "Not all resources of metrics.k8s.io/v1 are known. The server of the API group does not answer discovery."
+    ]
+
+
+def test_hanging_groups_are_named_and_the_rest_is_checked(ask: Doctor, cluster: Cluster) -> None:
+    cluster.is_aggregated = False
+    cluster.served += [Resource(f"group{number}.com", "v1", "widgets", namespaced=True) for number in range(6)]
+    cluster.group_seconds = {f"/apis/group{number}.com/v1": math.inf for number in range(6)}
+    answer = ask()
+    assert levels(answer, "ticks") == levels(answer, "rights") == ["good"]
+    assert texts(answer, "warning")[0].startswith(
+        "Not all resources of group0.com/v1, group1.com/v1, group2.com/v1 and 3 more are known."
+    )
+
+
+def test_cluster_without_a_core_group_is_checked(ask: Doctor, cluster: Cluster) -> None:
+    cluster.served = [Resource("example.com", "v1", "widgets", namespaced=True)]
+    cluster.fail(Reason.NOT_FOUND, "discovery", "/api")
+    answer = ask("watch: [{resource: widgets.example.com}]\n")
+    assert levels(answer, "resources") == []
+    assert levels(answer, "ticks") == levels(answer, "rights") == ["good"]
 
 
 def test_forbidden_events_are_replaced_by_a_watched_resource(ask: Doctor, cluster: Cluster) -> None:
