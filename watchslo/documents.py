@@ -2,7 +2,8 @@
 
 `msgspec` refuses a whole document for a single wrong value, so a document that it refuses is read again: entries that
 do not have their form are left out, and `null` is an empty list. A list of which no entry has its form is odd itself,
-so that a document of another kind does not become an empty one.
+so that a document of another kind does not become an empty one. A list of numbers is a column next to others, so none
+of them is left out.
 """
 
 from types import UnionType
@@ -13,6 +14,7 @@ import msgspec
 from watchslo.errors import UNDECODABLE
 
 T = TypeVar("T")
+_NUMBERS = frozenset({int, float})
 Document = bytes | bytearray | msgspec.Raw
 
 
@@ -32,23 +34,26 @@ def without_odd_entries(body: Document, form: type[T]) -> T:
 def _pruned(value: Any, form: Any) -> Any:
     """Return a value without the entries of its lists, at any depth, that do not have their form."""
     outer, arguments = get_origin(form), get_args(form)
-    if outer in (Union, UnionType):
-        for argument in arguments:
-            value = _pruned(value, argument)
-    elif outer is list or (outer is tuple and arguments[1:] == (...,)):
+    for alternative in _alternatives(form):
+        value = _pruned(value, alternative)
+    if outer is list or (outer is tuple and arguments[1:] == (...,)):
         return _pruned_list(value, arguments[0])
-    elif isinstance(form, type) and issubclass(form, msgspec.Struct) and isinstance(value, dict):
+    if isinstance(form, type) and issubclass(form, msgspec.Struct) and isinstance(value, dict):
         for field in msgspec.structs.fields(form):
             if field.encode_name in value:
                 value[field.encode_name] = _pruned(value[field.encode_name], field.type)
     return value
 
 
+def _alternatives(form: Any) -> tuple[Any, ...]:
+    return get_args(form) if get_origin(form) in (Union, UnionType) else ()
+
+
 def _pruned_list(value: Any, form: Any) -> Any:
     """Return a list without its odd entries; the value itself if it is no list, or has none that is right."""
     if value is None:
         return []
-    if not isinstance(value, list):
+    if not isinstance(value, list) or not _NUMBERS.isdisjoint((form, *_alternatives(form))):
         return value
     kept = [entry for entry in (_pruned(entry, form) for entry in value) if _has(entry, form)]
     return kept or value

@@ -6,7 +6,7 @@ from tests.contract.backend import Backend
 from tests.contract.cluster import CONFIGMAPS, EVENTS, LEASES, NODES, PODS, Author, Cluster, connection
 from tests.contract.watch import Event, Watch, watching
 from watchslo.errors import ConfigError
-from watchslo.kube.client import Client
+from watchslo.kube.client import LIST_SECONDS, Client
 from watchslo.kube.discovery import Catalogue, Discovery
 from watchslo.kube.limiter import Limiter
 from watchslo.model import Resource
@@ -29,8 +29,8 @@ async def discovered(client: Client) -> Catalogue:
 class Unaggregated(Client):
     """A client without aggregated discovery."""
 
-    async def document(self, path: str, accept: str = "") -> bytes | Failure:  # noqa: ARG002 - the accepted type is ignored on purpose
-        return await super().document(path)
+    async def document(self, path: str, accept: str = "", seconds: float = LIST_SECONDS) -> bytes | Failure:  # noqa: ARG002 - the accepted type is ignored on purpose
+        return await super().document(path, seconds=seconds)
 
 
 async def test_version_of_backend(client: Client, backend: Backend) -> None:
@@ -53,7 +53,8 @@ async def test_single_discovery_documents_agree_with_aggregated_ones(client: Cli
         version.name: set(version.offers) for version in aggregated.versions
     }
     assert set(one_by_one.expand()) == set(aggregated.expand())
-    assert not aggregated.stale
+    assert not aggregated.incomplete
+    assert not one_by_one.incomplete
 
 
 async def test_star_expands_to_every_watchable_resource_once(client: Client) -> None:

@@ -46,7 +46,7 @@ class OddApis:
         spec = {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]}
         writer.create("/api/v1/namespaces/default/services", {"metadata": {"name": SERVICE}, "spec": spec})
         for group in RESOURCES:
-            spec = {
+            requested = {
                 "group": group,
                 "version": VERSION,
                 "service": {"namespace": "default", "name": SERVICE, "port": port},
@@ -54,7 +54,7 @@ class OddApis:
                 "groupPriorityMinimum": 100,
                 "versionPriority": 100,
             }
-            body = {"metadata": {"name": f"{VERSION}.{group}"}, "spec": spec}
+            body = {"metadata": {"name": f"{VERSION}.{group}"}, "spec": requested}
             writer.create("/apis/apiregistration.k8s.io/v1/apiservices", body)
 
 

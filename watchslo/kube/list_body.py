@@ -1,6 +1,5 @@
 """Decodes the bodies of lists, in every representation."""
 
-import contextlib
 from dataclasses import dataclass
 
 import msgspec
@@ -28,12 +27,17 @@ class ListBody:
 
 
 def decode_list(body: bytearray, representation: Representation, *, with_objects: bool) -> ListBody | Failure:
-    """Return the list, or the failure `GARBAGE`. A Table does not identify its objects."""
+    """Return the list, or the failure `GARBAGE`. A Table does not identify its objects.
+
+    A list with an odd object is garbage as a whole: without that object, an inventory would miss a change.
+    """
     if representation is Representation.PROTOBUF:
         return _decode_protobuf(body, with_objects=with_objects)
     is_identified = with_objects and representation is not Representation.TABLE
-    listed = _decoded(body, with_objects=is_identified)
-    if listed is None:
+    form: type[_ObjectListBody | _AnyListBody] = _ObjectListBody if is_identified else _AnyListBody
+    try:
+        listed = msgspec.json.decode(body, type=form)
+    except UNDECODABLE:
         return because(Reason.GARBAGE)
     metadata = listed.metadata
     return ListBody(
@@ -44,28 +48,6 @@ def decode_list(body: bytearray, representation: Representation, *, with_objects
         listed.objects,
         sharded=metadata.shard_info is not None,
     )
-
-
-def _decoded(body: bytearray, *, with_objects: bool) -> "_AnyListBody | _ObjectListBody | None":
-    """Return the list with or without its objects, or None; an odd object is one without uid and revision.
-
-    Pages are long, so they are not read as other documents with odd entries are.
-    """
-    try:
-        if with_objects:
-            with contextlib.suppress(*UNDECODABLE):
-                return msgspec.json.decode(body, type=_ObjectListBody)
-        listed = msgspec.json.decode(body, type=_AnyListBody)
-    except UNDECODABLE:
-        return None
-    return _ObjectListBody(listed.metadata, [*map(_object, listed.items or ())]) if with_objects else listed
-
-
-def _object(item: msgspec.Raw) -> "_ListedObject":
-    try:
-        return msgspec.json.decode(item, type=_ListedObject)
-    except UNDECODABLE:
-        return _ListedObject(_ListedMetadata())
 
 
 def _decode_protobuf(body: bytearray, *, with_objects: bool) -> ListBody | Failure:

@@ -44,7 +44,7 @@ class Inventory:
         self._listing = False
         self._listed_keys: list[IntArray] = []
         self._listed_revisions: list[IntArray] = []
-        self._incomplete = False
+        self._overflown = False
         self._forget_held()
 
     def forget(self) -> None:
@@ -125,14 +125,14 @@ class Inventory:
         return tuple(wrong)
 
     def _hold(self, key: int, revision: int, state: int) -> None:
-        if self._incomplete:
+        if self._overflown:
             return
         self._held_keys.append(key)
         self._held_revisions.append(revision)
         self._held_states.append(state)
         if self.held > MOST_HELD:
             self._forget_held()
-            self._incomplete = True
+            self._overflown = True
             self.synced = False
 
     # Lists
@@ -143,10 +143,8 @@ class Inventory:
         self._listing, self._doubted = True, False
 
     def list(self, uids: Sequence[str | None], revisions: Sequence[str | None]) -> None:
-        """Add a page: uids and revisions as the apiserver writes them. No list with an object without a uid is used."""
+        """Add a page: uids and revisions as the apiserver writes them."""
         listed = [(hash(uid), parse_revision(text) or 0) for uid, text in zip(uids, revisions, strict=True) if uid]
-        if len(listed) < len(uids):
-            self._incomplete, self.synced = True, False
         columns = np.array(listed, np.int64).reshape(-1, 2)
         self._listed_keys.append(columns[:, 0].copy())
         self._listed_revisions.append(columns[:, 1].copy())
@@ -165,11 +163,11 @@ class Inventory:
     def finish(self, revision: int, delivered: int) -> Unseen | None:
         """End a list of `revision` and return what a gap hid: changes that no event up to `delivered` brought.
 
-        Returns None if this cannot be known: on the first list, or when too many events were held or an object had no
-        uid. Changes newer than `delivered` are still to come and never count. An object that is missing in a list newer
-        than `delivered` does not count either: its DELETED event may still come.
+        Returns None if this cannot be known: on the first list, or when too many events were held. Changes newer than
+        `delivered` are still to come and never count. An object that is missing in a list newer than `delivered` does
+        not count either: its DELETED event may still come.
         """
-        if self._incomplete:
+        if self._overflown:
             self.doubt()
             self._drop_list()
             return None
@@ -229,7 +227,7 @@ class Inventory:
     def _drop_list(self) -> None:
         self._listing = False
         self._listed_keys, self._listed_revisions = [], []
-        self._incomplete = False
+        self._overflown = False
         self._forget_held()
 
     def _forget_held(self) -> None:

@@ -194,6 +194,13 @@ def test_unknown_fields_of_a_newer_daemon_are_ignored() -> None:
     assert read(json.dumps(document).encode()) == view()
 
 
+def test_odd_entries_of_a_status_cost_only_themselves() -> None:
+    document = status()
+    document["streams"].insert(0, {"watch": 7})
+    document["causes"] += [7, {"cause": "unknown"}]
+    assert read(json.dumps(document).encode()) == view()
+
+
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b'{"at": 3}', b'"\xff"'])
 def test_other_answers_are_unreadable(body: bytes) -> None:
     with pytest.raises(UnreadableError):

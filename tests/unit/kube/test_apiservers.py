@@ -20,7 +20,7 @@ LONG = 5.0  # seconds; only a wait for the whole time takes so long
 SHORT = 0.2
 
 
-def endpoint_slice(*hosts: str, kind: str = "IPv4", ports: Sequence[Mapping[str, Any]] | None = HTTPS) -> Any:
+def endpoint_slice(*hosts: object, kind: str = "IPv4", ports: Sequence[Mapping[str, Any]] | None = HTTPS) -> Any:
     return {"addressType": kind, "endpoints": [{"addresses": [host]} for host in hosts], "ports": ports}
 
 
@@ -55,6 +55,9 @@ def conditional(ready: bool | None) -> Any:  # noqa: FBT001 - as in the apiserve
         ([conditional(ready=True)], ("https://10.0.0.1:6443",)),
         ([conditional(ready=None)], ("https://10.0.0.1:6443",)),
         ([conditional(ready=False)], ()),
+        ([endpoint_slice("10.0.0.1"), 7, {"addressType": None}, endpoint_slice(7)], ("https://10.0.0.1:6443",)),
+        ([endpoint_slice("10.0.0.1", "10.0.0.2", 7)], ("https://10.0.0.1:6443", "https://10.0.0.2:6443")),
+        ([endpoint_slice("10.0.0.1", ports=[{"port": "https"}, *HTTPS])], ("https://10.0.0.1:6443",)),
     ],
 )
 async def test_addresses(server: Server, client: Client, parts: Sequence[Any], urls: tuple[str, ...]) -> None:
@@ -86,6 +89,12 @@ async def test_unreadable_endpoint_slices_give_a_failure(
     for failure in (await read_addresses(client), await count_apiservers(client)):
         assert isinstance(failure, Failure)
         assert failure.reason is reason
+
+
+async def test_odd_leases_cost_only_themselves(server: Server, client: Client) -> None:
+    leases = [7, {"spec": {"renewTime": NOON}}, {"spec": {"renewTime": "noon"}}, {"spec": {"renewTime": NOON}}]
+    server.script = [answer(json.dumps({"items": leases}).encode())]
+    assert await count_apiservers(client) == 2
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """What is read of the status of an instance."""
 
+import json
+
 import pytest
 
 from tests.unit.overview.instances import GOOD, LATE, PAUSED, body, status, watch, without
@@ -44,6 +46,12 @@ def test_watch_that_is_not_judged_has_no_bounds() -> None:
     unjudged = readings.changed(watch(0.0, 0.5), track={"judged": None})
     latency = status(0, 1, GOOD, unjudged).streams[0].latency
     assert latency.bounds is None
+
+
+def test_odd_watch_of_an_instance_costs_only_itself() -> None:
+    document = json.loads(body(0, 1, GOOD, watch(0.0, 0.5)))
+    document["streams"] += [{**document["streams"][0], "latency": None}, 7]
+    assert read_report(json.dumps(document).encode()).streams == status(0, 1, GOOD, watch(0.0, 0.5)).streams
 
 
 @pytest.mark.parametrize("answer", [b"", b"<html>", b"{}", b"[]", b"\xff\xfe", b'{"at": 3}'])

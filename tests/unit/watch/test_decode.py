@@ -186,6 +186,14 @@ def test_decode_status_accepts_missing_details(details: bytes) -> None:
     assert status.retry_after is None
 
 
+def test_decode_status_leaves_out_odd_causes() -> None:
+    causes = b'[7,{"reason":7},{"reason":"ResourceVersionTooLarge"}]'
+    status = decode_status(b'{"code":504,"reason":"Timeout","details":{"causes":' + causes + b"}}")
+    assert status is not None
+    assert (status.code, status.reason) == (504, "Timeout")
+    assert status.causes == {"ResourceVersionTooLarge"}
+
+
 @pytest.mark.parametrize("body", [b"404 page not found\n", b"", b"[]", b'{"code":"many"}', b'{"x":' + b"[" * 100_000])
 def test_decode_status_of_another_body_is_none(body: bytes) -> None:
     assert decode_status(body) is None

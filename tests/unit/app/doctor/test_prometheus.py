@@ -148,6 +148,24 @@ async def test_query_reads_native_histograms_too() -> None:
     assert sample.metric == {"watch": "pods"}
 
 
+async def test_odd_entries_of_answers_cost_only_themselves() -> None:
+    targets = success(
+        {"activeTargets": [7, {"labels": {"job": 1}}, {"labels": {"job": "a"}, "lastError": None}, *GOOD_TARGETS]}
+    )
+    rule = {"name": "r", "query": "up"}
+    groups = success({"groups": [{"name": "g", "rules": [rule, {"name": 7}, None]}, {"name": "h", "rules": None}, 7]})
+    samples = success({"resultType": "vector", "result": [7, {"metric": {"watch": "pods"}, "value": [0, "1"]}]})
+    answers = {"/api/v1/targets": targets, "/api/v1/rules": groups, "/api/v1/query": samples}
+    async with serving(answers) as endpoint:
+        prometheus = Prometheus(endpoint)
+        assert await prometheus.targets() == [ScrapeTarget({"job": "b"})]
+        assert [(group.name, len(group.rules)) for group in await prometheus.rule_groups()] == [("g", 1), ("h", 0)]
+        assert [sample.metric for sample in await prometheus.query("up")] == [{"watch": "pods"}]
+
+
+GOOD_TARGETS = [{"labels": {"job": "b"}}]
+
+
 async def test_present_asks_for_recent_samples_of_these_metrics_only() -> None:
     asked: list[web.Request] = []
     async with serving({"/api/v1/label/__name__/values": success(["b"])}, asked) as endpoint:
