@@ -189,6 +189,10 @@ class ClusterChecks:
         desired = self._desired(catalogue)
         for sentence in desired.missing:
             yield problem("resources", f"{sentence}.", "Correct `watch` in the configuration.")
+        if not (desired.watches or desired.missing or desired.elsewhere):
+            yield problem(
+                "resources", "The cluster serves nothing of what is configured.", "Name resources of it in `watch`."
+            )
         if desired.left_out:
             yield problem(
                 "resources",

@@ -186,6 +186,7 @@ def test_cluster_without_a_core_group_is_checked(ask: Doctor, cluster: Cluster) 
     answer = ask("watch: [{resource: widgets.example.com}]\n")
     assert levels(answer, "resources") == []
     assert levels(answer, "ticks") == levels(answer, "rights") == ["good"]
+    assert texts(ask("limits: {watches: 5}\n"), "problem")[0] == "The cluster serves nothing of what is configured."
 
 
 def test_forbidden_events_are_replaced_by_a_watched_resource(ask: Doctor, cluster: Cluster) -> None:
