@@ -51,7 +51,7 @@ class Offer:
 class GroupVersion:
     """All resources of one version of a group; `stale` means that its server did not answer discovery.
 
-    `unreadable` means that a part of the group's document has another form; the version is "" if that is its name.
+    `unreadable` means that a part of the group's document has another form; if no version can be told, it is "".
     """
 
     group: str
@@ -252,7 +252,6 @@ async def _few_at_once(ask: Callable[[GroupVersion], Awaitable[T]], versions: It
 
 # The documents of discovery. Every version of Kubernetes has the documents of single group versions. Go writes an empty
 # list as null, also where an apiserver invents the parent of a subresource, so nothing but names is required.
-
 
 _Name = Annotated[str, msgspec.Meta(min_length=1)]
 _NULL = msgspec.Raw(b"null")

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from watchslo.errors import UNDECODABLE
+from watchslo.kube.decoding import decode_exactly
 from watchslo.kube.representation import Representation
 from watchslo.watch.failure import Failure, Reason, because
 from watchslo.watch.messages import ListedObjects
@@ -35,10 +35,9 @@ def decode_list(body: bytearray, representation: Representation, *, with_objects
         return _decode_protobuf(body, with_objects=with_objects)
     is_identified = with_objects and representation is not Representation.TABLE
     form: type[_ObjectListBody | _AnyListBody] = _ObjectListBody if is_identified else _AnyListBody
-    try:
-        listed = msgspec.json.decode(body, type=form)
-    except UNDECODABLE:
-        return because(Reason.GARBAGE)
+    listed = decode_exactly(body, form)
+    if isinstance(listed, Failure):
+        return listed
     metadata = listed.metadata
     return ListBody(
         metadata.resource_version,

@@ -12,7 +12,7 @@ from enum import Enum
 import msgspec
 
 from watchslo.kube.client import Client
-from watchslo.kube.decoding import decode_answer
+from watchslo.kube.decoding import decode_exactly
 from watchslo.watch.failure import Failure, Reason
 
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105 - a path
@@ -111,7 +111,7 @@ async def _authenticated(client: Client, token: str) -> _User | Failure | None:
     answer = await _create_review(client, "token_review", TOKEN_REVIEWS, review_request)
     if isinstance(answer, Failure):
         return answer
-    reviewed = decode_answer(answer, _TokenReview)
+    reviewed = decode_exactly(answer, _TokenReview)
     if isinstance(reviewed, Failure):
         return reviewed
     return reviewed.status.user if reviewed.status.authenticated else None
@@ -137,7 +137,7 @@ async def _authorized(client: Client, user: _User, path: str) -> Review | Failur
 
 
 def _decision(answer: bytes) -> _AccessStatus | Failure:
-    reviewed = decode_answer(answer, _AccessReview)
+    reviewed = decode_exactly(answer, _AccessReview)
     return reviewed if isinstance(reviewed, Failure) else reviewed.status
 
 

@@ -99,6 +99,13 @@ async def test_failed_review_is_a_failure(server: Server, client: Client, status
     assert (await failed(server, client, review_answer(AUTHENTICATED), review_answer({}, status))).reason is reason
 
 
+async def test_user_with_an_odd_group_is_not_reviewed_without_it(server: Server, client: Client) -> None:
+    """The group may be one that is denied access."""
+    status = {"authenticated": True, "user": USER | {"groups": ["g", 7]}}
+    assert (await failed(server, client, review_answer({"status": status}))).reason is Reason.GARBAGE
+    assert client.requests.total() == 1
+
+
 async def test_missing_permission_is_named(server: Server, client: Client) -> None:
     failure = await failed(server, client, review_answer({}, "403 Forbidden"))
     assert (failure.reason, failure.message) == (Reason.FORBIDDEN, NEEDED)
