@@ -51,7 +51,7 @@ class Offer:
 class GroupVersion:
     """All resources of one version of a group; `stale` means that its server did not answer discovery.
 
-    `unreadable` means that a part of the group's document has another form; if no version can be told, it is "".
+    `unreadable` means that a part of the group's document has another form; if its version cannot be read, that is "".
     """
 
     group: str

@@ -224,7 +224,7 @@ class TestSlowGroups:
             assert len(run.snapshot().monitor.incomplete_groups) == 10
             await asyncio.sleep(600)
             assert cluster.most_in_flight == 4
-            # Every three minutes, all of them at once and those for which there is time again.
+            # Each refresh asks for it once, and perhaps once more with patience.
             assert cluster.count("discovery", "/apis/group0.com/v1") <= 10
 
     async def test_change_of_the_configuration_does_not_wait_for_a_hanging_group(self, cluster: Cluster) -> None:
