@@ -167,7 +167,7 @@ def _build(env: Mapping[str, str], program: Program, path: Path) -> None:
 
 def _compile(env: Mapping[str, str], program: Program, path: Path) -> None:
     named = f"{program.name} {program.version}"
-    if shutil.which("go", path=env.get("PATH")) is None:
+    if shutil.which("go", path=env.get("PATH", "")) is None:  # without a path, `which` would take that of this process
         raise AssetsError(f"there is no Go here to build {named} with, and {program.variable} names no folder with one")
     major, minor = program.version.removeprefix("v").split(".")[:2]
     stamps = {"gitVersion": program.version, "gitMajor": major, "gitMinor": minor}

@@ -11,6 +11,7 @@ Arguments = TypeVarTuple("Arguments")
 
 START_SECONDS = 1000.0
 THREADS_SECONDS = 60.0  # of real time, for threads to answer
+LOOPBACK_SECONDS = 0.002  # of real time, for the kernel to pass on what one socket of this process sent to another
 
 
 class _Selector(selectors.DefaultSelector):
@@ -24,13 +25,19 @@ class _Selector(selectors.DefaultSelector):
         if self.threads or timeout is None:
             ready = super().select(THREADS_SECONDS)
             assert ready, "nothing will ever happen again"
-        else:
+            return ready
+        has_sockets = len(self.get_map()) > 1  # besides that by which threads wake the loop
+        ready = super().select(LOOPBACK_SECONDS) if has_sockets else []
+        if not ready:
             self.now += max(timeout, 0.0)
         return ready
 
 
 class JumpingLoop(asyncio.SelectorEventLoop):
-    """An event loop whose time starts at `START_SECONDS` and stands still while a thread works for it."""
+    """An event loop whose time starts at `START_SECONDS` and stands still while a thread works for it.
+
+    Its sockets may be connected to each other: time also stands still while bytes are on their way.
+    """
 
     def __init__(self) -> None:
         self._clock = _Selector()

@@ -12,7 +12,7 @@ import subprocess
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ import numpy as np
 import pytest
 
 from tests.support.certs import Authority
-from tests.support.loop import JumpingLoop
 from watchslo import event_loop as module
 from watchslo.event_loop import (
     MOST_READ_BYTES,
@@ -230,14 +229,6 @@ class TestTimedSelector:
         assert len(loop.selector.select(0.0)) == 1
 
 
-@pytest.fixture
-def jumping(monkeypatch: pytest.MonkeyPatch) -> Iterator[asyncio.Runner]:
-    """Return a runner whose time jumps to the next timer."""
-    with asyncio.Runner(loop_factory=JumpingLoop) as runner, monkeypatch.context() as patched:
-        patched.setattr(time, "monotonic", runner.get_loop().time)
-        yield runner
-
-
 class TestInbox:
     def test_passes_data_on_in_order_after_a_while(self, jumping: asyncio.Runner) -> None:
         async def work() -> None:
@@ -289,6 +280,7 @@ class TestInbox:
         assert taken == [b"2", b"1"], "what the first taker does next follows what came before it"
 
 
+@pytest.mark.real_clock
 @pytest.mark.parametrize("block", [0.002, 0.02])
 def test_own_delay_covers_the_time_from_sending_to_receiving(block: float) -> None:
     async def receive(reader: asyncio.StreamReader) -> float:
@@ -392,6 +384,7 @@ def contexts(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, 
     return server, ssl.create_default_context(cafile=str(authority.ca))
 
 
+@pytest.mark.real_clock
 class TestTls:
     @staticmethod
     def run(

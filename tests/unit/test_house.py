@@ -227,16 +227,14 @@ class TestAssets:
             assert f"{program.name} {program.version.removeprefix('v')}" in documented
 
     def test_assets_named_by_the_environment_are_used(self, tmp_path: Path) -> None:
-        for name in ("kube-apiserver", "etcd", "helm", "kine", "prometheus"):
-            (tmp_path / name).touch(mode=0o755)
-        variables = ("KUBEBUILDER_ASSETS", "KUBEBUILDER_ASSETS_OLD", "HELM_ASSETS", "KINE_ASSETS", "PROMETHEUS_ASSETS")
-        named = dict.fromkeys(variables, str(tmp_path))
+        for program in assets.PROGRAMS:
+            (tmp_path / program.name).touch(mode=0o755)
+        named = {program.variable: str(tmp_path) for program in assets.PROGRAMS}
         assets.build_missing(named)
+        for program in assets.PROGRAMS:
+            assert assets.find(named, program) == tmp_path / program.name
         assert assets.newest(named) == assets.Assets(tmp_path / "kube-apiserver", tmp_path / "etcd")
         assert assets.old(named) == assets.newest(named)
-        assert assets.find(named, assets.HELM) == tmp_path / "helm"
-        assert assets.find(named, assets.KINE) == tmp_path / "kine"
-        assert assets.find(named, assets.PROMETHEUS) == tmp_path / "prometheus"
 
     def test_assets_named_folder_without_programs_fails(self, tmp_path: Path) -> None:
         with pytest.raises(assets.AssetsError, match=r"KUBEBUILDER_ASSETS names .* no kube-apiserver to run in it$"):
@@ -247,7 +245,7 @@ class TestAssets:
             assets.newest({"XDG_CACHE_HOME": str(tmp_path)})
 
     def test_assets_without_go_fail_with_the_remedy(self, tmp_path: Path) -> None:
-        env = {"XDG_CACHE_HOME": str(tmp_path), "PATH": str(tmp_path)}
+        env = {"XDG_CACHE_HOME": str(tmp_path)}
         with pytest.raises(
             assets.AssetsError, match=r"no Go here to build kube-apiserver v1\.36.* KUBEBUILDER_ASSETS names"
         ):
@@ -256,7 +254,7 @@ class TestAssets:
             assets.build_missing(env | {"KUBEBUILDER_ASSETS": "whatever"})
 
     def test_further_versions_are_found_and_built_only_for_make_versions(self, tmp_path: Path) -> None:
-        env = {"XDG_CACHE_HOME": str(tmp_path), "PATH": str(tmp_path)}
+        env = {"XDG_CACHE_HOME": str(tmp_path)}
         assert not set(assets.PROGRAMS) & set(assets.FURTHER_KUBE_APISERVERS)
         with pytest.raises(assets.AssetsError, match=r"^there is no kube-apiserver v1\.33.* `make versions`"):
             assets.of_version(env, "1.33")
@@ -357,16 +355,86 @@ async def test_is_clean():
 """
 
 
+DEPENDENT_TESTS = """
+import asyncio
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+def test_starts_another_program():
+    subprocess.run(["cat", "/dev/null"])
+
+def test_reads_the_home():
+    Path(HOME, ".kube/config").read_text()
+
+def test_lists_the_home_and_catches_what_refuses_that():
+    try:
+        os.listdir(HOME)
+    except BaseException:
+        pass
+
+def test_sleeps():
+    time.sleep(0.001)
+
+async def test_sleeps_on_a_real_loop():
+    await asyncio.sleep(0.001)
+
+@pytest.mark.real_clock
+def test_may_sleep():
+    time.sleep(0.001)
+
+async def test_is_clean():
+    subprocess.run(["git", "--version"], check=True)
+    await asyncio.sleep(0)
+    assert Path.home() != Path(HOME)
+    assert not [name for name in os.environ if name == "KUBECONFIG" or name.startswith("XDG_")]
+"""
+
+
+def run_tests(path: Path, *plugins: str, **more: str) -> str:
+    """Run the tests of a file with these conftests, and return the output; `more` are variables of its environment."""
+    options = [f"-p{name}" for name in (*plugins, "no:cacheprovider")]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        *options,
+        "-q",
+        "--rootdir",
+        str(ROOT),
+        "-c",
+        "pyproject.toml",
+        str(path),
+    ]
+    env = os.environ | more
+    return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False).stdout
+
+
 def test_leaked_tasks_and_lost_exceptions_fail_tests(tmp_path: Path) -> None:
     path = tmp_path / "test_leaky.py"
     path.write_text(LEAKY_TESTS)
-    options = ["-p", "tests.conftest", "-p", "no:cacheprovider", "-q", "--rootdir", str(ROOT), "-c", "pyproject.toml"]
-    command = [sys.executable, "-m", "pytest", *options, str(path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert "1 failed" not in done.stdout
-    assert re.search(r"3 passed, 2 errors in", done.stdout), done.stdout
-    assert "tasks left behind" in done.stdout
-    assert "exceptions lost" in done.stdout
+    output = run_tests(path, "tests.conftest")
+    assert "1 failed" not in output
+    assert re.search(r"3 passed, 2 errors in", output), output
+    assert "tasks left behind" in output
+    assert "exceptions lost" in output
+
+
+def test_unit_tests_that_depend_on_the_machine_fail(tmp_path: Path) -> None:
+    home, other = (tmp_path / name for name in ("home", "other"))
+    for folder in (home / ".kube", other):
+        folder.mkdir(parents=True)
+    (home / ".kube/config").touch()
+    path = tmp_path / "test_dependent.py"
+    path.write_text(f"HOME = {str(home)!r}\n{DEPENDENT_TESTS}")
+    variables = {"HOME": str(home), "TMPDIR": str(other), "KUBECONFIG": "of-the-user", "XDG_CACHE_HOME": "of-the-user"}
+    output = run_tests(path, "tests.conftest", "tests.unit.conftest", **variables)
+    assert re.search(r"4 failed, 3 passed, 5 errors in", output), output
+    refusals = ("starts cat:", f"reads {home}/.kube/config,", f"reads {home},", "sleeps:", "sleeps on a real clock:")
+    assert [refusal for refusal in refusals if f"a unit test {refusal}" not in output] == []
 
 
 def test_changelog_has_unreleased_and_current_version() -> None:

@@ -2,13 +2,13 @@
 
 import asyncio
 import sys
+import threading
 from dataclasses import dataclass, field
 
 import pytest
 from opentelemetry.sdk.metrics.export import MetricsData
 
-from tests.support.process import eventually
-from tests.unit.monitor.cluster import Log, nowhere
+from tests.unit.monitor.cluster import nowhere
 from tests.unit.monitor.inside import BUILD
 from tests.unit.serve import readings
 from watchslo.app import pushing
@@ -18,6 +18,7 @@ from watchslo.config.values import Listen
 from watchslo.errors import ConfigError
 from watchslo.monitor.supervisor import Supervisor
 from watchslo.serve.history import History
+from watchslo.serve.otlp.push import PushLog
 from watchslo.snapshot import Snapshot
 
 PUSHED = Config(otlp=OtlpConfig())
@@ -28,9 +29,12 @@ class Sender:
     """Keeps what is sent."""
 
     sent: list[MetricsData] = field(default_factory=list)
+    twice: threading.Event = field(default_factory=threading.Event)
 
     def send(self, points: MetricsData) -> None:
         self.sent.append(points)
+        if len(self.sent) == 2:
+            self.twice.set()
 
     def close(self) -> None:
         pass
@@ -47,28 +51,34 @@ async def test_newest_snapshot_is_pushed(monkeypatch: pytest.MonkeyPatch) -> Non
         latest, history, PUSHED.model_copy(update={"otlp": OtlpConfig.model_construct(interval=0.01)}), 9477
     )
     found.start()
-    await asyncio.to_thread(eventually, lambda: len(sender.sent) > 1, 30.0, "two pushes")
+    assert await asyncio.to_thread(sender.twice.wait, 30)
     await found.stop()
     names = [metric.name for metric in sender.sent[0].resource_metrics[0].scope_metrics[0].metrics]
     assert "watchslo_apiserver_timespan_seconds" in names
 
 
-async def test_hanging_loop_is_named(monkeypatch: pytest.MonkeyPatch, log: Log) -> None:
-    sender = Sender()
+async def test_hanging_loop_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    sender, failures, failed = Sender(), list[str](), threading.Event()
+
+    def record(_: PushLog, failure: str, __: float) -> None:
+        failures.append(failure)
+        failed.set()
+
+    monkeypatch.setattr(PushLog, "record", record)
     monkeypatch.setattr(pushing, "Sender", lambda *_: sender)
     monkeypatch.setattr(pushing, "TIMEOUT_SECONDS", 0.01)
 
     async def latest() -> Snapshot:
-        await asyncio.sleep(3600)
+        await asyncio.Event().wait()
         raise AssertionError
 
     found = pushing.pusher(
         latest, History(), PUSHED.model_copy(update={"otlp": OtlpConfig.model_construct(interval=0.01)}), 9477
     )
     found.start()
-    await asyncio.to_thread(eventually, lambda: log.of("otlp_failed"), 30.0, "logged")
+    assert await asyncio.to_thread(failed.wait, 30)
     await found.stop()
-    assert log.of("otlp_failed")[0]["message"].startswith("cannot push metrics: the measuring loop hangs")
+    assert failures[0].startswith("cannot push metrics: the measuring loop hangs")
     assert sender.sent == []
 
 

@@ -531,6 +531,7 @@ class TestTransport:
         server.script = [write]
         return end
 
+    @pytest.mark.real_clock
     async def test_transport_of_open_watch_is_read_at_each_call(
         self, client: Client, end_of_answer: asyncio.Event
     ) -> None:

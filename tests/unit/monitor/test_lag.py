@@ -149,6 +149,7 @@ async def test_heartbeat_frees_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
     assert collected == [0, 0]
 
 
+@pytest.mark.real_clock
 def test_late_reads_of_the_loop_are_noted() -> None:
     """What is read after a callback that blocked for 30 ms may have arrived while it ran."""
     lag = Lag(0.0)
@@ -168,6 +169,7 @@ def test_late_reads_of_the_loop_are_noted() -> None:
     assert lag.own_delays.of(np.array([read]))[0] >= 0.03
 
 
+@pytest.mark.real_clock
 def test_events_are_taken_in_before_the_heartbeat_after_them() -> None:
     """A second is sealed up to the last heartbeat: an event that came later would be missed."""
     lag = Lag(0.0)

@@ -1,16 +1,38 @@
-"""Fixture: a simulated cluster over real HTTP."""
+"""A simulated cluster over real HTTP; the time of some tests jumps."""
 
-from collections.abc import AsyncIterator
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from typing import Any
 
 import aiohttp
 import pytest
 
+from tests.support.loop import JumpingLoop
 from tests.unit.sim.api import Api, Simulate
 from watchslo.sim.cluster import ClusterSettings
 from watchslo.sim.control import SimConfig
 from watchslo.sim.simulation import simulated
+
+WALL_SECONDS = 1_700_000_000.0
+JUMPING = ("test_proxy.py", "test_published_metrics.py")
+"""The files whose tests decide when something happens; the others wait for what happens, whenever it does."""
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    return {"jumping": JumpingLoop} if item.path.name in JUMPING else {"real": asyncio.new_event_loop}
+
+
+@pytest.fixture(autouse=True)
+async def jumping_time(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
+    """Let the clocks show the time of the loop, if that jumps."""
+    loop = asyncio.get_running_loop()
+    with monkeypatch.context() as patched:
+        if isinstance(loop, JumpingLoop):
+            patched.setattr(time, "monotonic", loop.time)
+            patched.setattr(time, "time", lambda: WALL_SECONDS + loop.time())
+        yield
 
 
 @pytest.fixture

@@ -141,6 +141,7 @@ async def test_watch_of_a_client_that_does_not_read_is_counted(simulate: Simulat
 async def test_restart_begins_with_another_process(simulate: Simulate) -> None:
     api = await simulate()
     before = await read(api)
+    await asyncio.sleep(1)
     await api.control("restart")
     after = await read(api, at=115.0)
     assert before.started != after.started

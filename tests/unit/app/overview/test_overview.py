@@ -147,7 +147,6 @@ async def until(client: aiohttp.ClientSession, condition: Callable[[Any], bool])
                 document = await answer.json()
             if condition(document):
                 return document
-            await asyncio.sleep(0.01)
 
 
 def asked(document: Any) -> bool:
@@ -192,7 +191,8 @@ async def test_access_needs_a_cluster(tmp_path: Path) -> None:
         await overview._serve(ViewOptions(URLS), protection, listener)
 
 
-async def test_cluster_decides_on_readers(tmp_path: Path, cluster: Cluster) -> None:
+async def test_cluster_decides_on_readers(tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.unit.monitor.cluster.ANSWER_SECONDS", 0.0)
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(KUBECONFIG)
 

@@ -284,7 +284,8 @@ def workers() -> list[threading.Thread]:
 
 
 @pytest.mark.usefixtures("supervised")
-async def test_measurement_runs_in_another_thread_and_ends() -> None:
+async def test_measurement_runs_in_another_thread_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.unit.monitor.cluster.ANSWER_SECONDS", 0.0)
     async with Measurement(None, None) as measurement:
         view = await measurement.view()
         assert workers()

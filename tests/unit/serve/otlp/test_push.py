@@ -1,83 +1,76 @@
 """Pushes at intervals: one at a time, few lines in the log, and an end that does not wait for a collector."""
 
-import asyncio
 import threading
+import time
 
-from tests.support.process import eventually
+import pytest
+
 from tests.unit.monitor.cluster import Log
 from watchslo.serve.otlp.push import LEAST_LOG_SECONDS, Pusher, PushLog
 
+INTERVAL_SECONDS = 10.0
+
 
 class Push:
-    """Pushes that fail with `error`, and last until `may`."""
+    """Pushes that last for some seconds of a clock, and fail with `error`; their waits for an interval end at once."""
 
-    def __init__(self, error: Exception | None = None) -> None:
-        self.error = error
-        self.may = threading.Event()
-        self.may.set()
-        self.began = threading.Event()
-        self.times = self.at_once = self.most_at_once = 0
+    def __init__(self, lasts: float = 0.0, error: Exception | None = None) -> None:
+        self.now = 0.0
+        self.began: list[float] = []
+        self._lasts = lasts
+        self._error = error
 
     def __call__(self) -> None:
-        self.times += 1
-        self.at_once += 1
-        self.most_at_once = max(self.most_at_once, self.at_once)
-        self.began.set()
-        assert self.may.wait(30)
-        self.at_once -= 1
-        if self.error:
-            raise self.error
+        self.began.append(self.now)
+        self.now += self._lasts
+        if self._error:
+            raise self._error
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for an interval, and say whether to stop: after three pushes."""
+        self.now += seconds
+        return len(self.began) == 3
+
+    def is_set(self) -> bool:
+        return False
+
+    def run(self, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+        """Run the thread of a pusher here, and return when the pushes began."""
+        pusher = Pusher(self, INTERVAL_SECONDS, lambda: None)
+        with monkeypatch.context() as patched:
+            patched.setattr(time, "monotonic", lambda: self.now)
+            patched.setattr(pusher, "_stopped", self)
+            pusher._run()
+        return self.began
 
 
-async def until(event: threading.Event) -> None:
-    assert await asyncio.to_thread(event.wait, 30)
+def test_intervals_that_pass_during_a_push_are_left_out(monkeypatch: pytest.MonkeyPatch, log: Log) -> None:
+    assert Push(lasts=25.0).run(monkeypatch) == [10.0, 40.0, 70.0]
+    assert [entry["message"] for entry in log.of("otlp_failed")] == [
+        "a push took longer than `otlp.interval`; raise that"
+    ]
 
 
-async def test_push_that_lasts_is_the_only_one() -> None:
-    push = Push()
-    push.may.clear()
-    pusher = Pusher(push, 0.01, lambda: None)
-    pusher.start()
-    await until(push.began)
-    await asyncio.sleep(0.1)
-    assert push.times == 1
-    push.may.set()
-    await pusher.stop()
-    assert push.most_at_once == 1
-
-
-async def test_stop_ends_a_push_under_way() -> None:
-    push = Push()
-    push.may.clear()
-    pusher = Pusher(push, 0.01, push.may.set)
-    pusher.start()
-    await until(push.began)
-    await pusher.stop()
-    assert push.at_once == 0
-
-
-async def test_pushes_continue_after_any_exception(log: Log) -> None:
-    push = Push(ValueError("SECRET"))
-    pusher = Pusher(push, 0.01, lambda: None)
-    pusher.start()
-    await asyncio.to_thread(eventually, lambda: push.times >= 3, 30.0, "three pushes")
-    await pusher.stop()
+def test_pushes_continue_after_any_exception(monkeypatch: pytest.MonkeyPatch, log: Log) -> None:
+    assert Push(error=ValueError("SECRET")).run(monkeypatch) == [10.0, 20.0, 30.0]
     (entry,) = log.of("otlp_failed")
     assert entry["message"].startswith("cannot push metrics: ValueError in ")
     assert "SECRET" not in str(entry)
 
 
-async def test_push_longer_than_the_interval_is_logged(log: Log) -> None:
-    push = Push()
-    push.may.clear()
-    pusher = Pusher(push, 0.01, lambda: None)
+async def test_stop_ends_a_push_under_way() -> None:
+    began, cancelled, ended = threading.Event(), threading.Event(), threading.Event()
+
+    def push() -> None:
+        began.set()
+        if cancelled.wait(30):
+            ended.set()
+
+    pusher = Pusher(push, 0.01, cancelled.set)
     pusher.start()
-    await until(push.began)
-    await asyncio.sleep(0.05)
-    push.may.set()
-    await asyncio.to_thread(eventually, lambda: log.of("otlp_failed"), 30.0, "logged")
+    assert began.wait(30)
     await pusher.stop()
-    assert log.of("otlp_failed")[0]["message"] == "a push took longer than `otlp.interval`; raise that"
+    assert ended.is_set()
 
 
 class TestLog:
