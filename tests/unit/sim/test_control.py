@@ -5,6 +5,7 @@ import time
 from dataclasses import replace
 
 import aiohttp
+import msgspec
 import pytest
 
 from tests.unit.sim.api import CONFIGMAPS, Simulate
@@ -19,23 +20,26 @@ EVENTS = "/api/v1/namespaces/default/events"
 
 
 async def test_config_sets_latency_faults_objects_and_workload_at_start() -> None:
+    plan = WorkloadPlan("leases.coordination.k8s.io", rate=1.0, pattern="bursty", objects=3)
     config = SimConfig(
         latency=(LatencySetting("pods", storage="constant 1ms", client="constant 2ms"),),
         faults=(FaultSwitch("slow-watch", "nodes"),),
         objects=(ObjectBatch("pods", 5),),
-        workload=(WorkloadPlan("leases.coordination.k8s.io", rate=1000.0, pattern="bursty", objects=3),),
+        workload=(plan,),
     )
-    async with simulated(config, seed=7) as url, aiohttp.ClientSession() as session:
-        while True:
-            async with session.get(f"{url}/sim/state") as response:
-                state = await response.json()
-            if state["workload"]["leases.coordination.k8s.io"]["written"] > 100:
-                break
+    async with (
+        simulated(config, seed=7) as url,
+        aiohttp.ClientSession() as session,
+        session.get(f"{url}/sim/state") as response,
+    ):
+        state = await response.json()
     resources = state["resources"]
     assert (resources["pods"]["storage"], resources["pods"]["client"]) == ("constant 1ms", "constant 2ms")
     assert resources["nodes"]["client"] == faults.FAULTS["slow-watch"].law
     assert resources["pods"]["objects"] == 5
-    assert 2 <= resources["leases.coordination.k8s.io"]["objects"] <= 3
+    assert {name: running["plan"] for name, running in state["workload"].items()} == {
+        plan.resource: msgspec.to_builtins(plan)
+    }
     assert [fault["name"] for fault in state["faults"]] == ["slow-watch"]
 
 
