@@ -189,14 +189,18 @@ class TestMakefile:
         assert {line.split()[1] for line in lines} == self.targets
         assert all(len(line.split()) > 3 and len(line) <= 120 for line in lines)
 
-    @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", ".ci/run"])
+    @pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", ".ci/run", ".ci/fresh"])
     def test_documented_make_targets_exist(self, name: str) -> None:
         documented = set(re.findall(r"(?:`|^\s*)make ([a-z0-9]+)", (ROOT / name).read_text(), re.MULTILINE))
         assert documented <= self.targets
 
-    def test_ci_runs_check_test_release_and_e2e(self) -> None:
-        run = re.findall(r"^\s*make (\w+)", (ROOT / ".ci/run").read_text(), re.MULTILINE)
-        assert run == ["check", "test", "release", "e2e"]
+    def test_ci_runs_check_the_fresh_clone_release_and_e2e(self) -> None:
+        run = re.findall(r"^(?:make (\w+)|\.ci/(fresh))", (ROOT / ".ci/run").read_text(), re.MULTILINE)
+        assert ["".join(one) for one in run] == ["check", "fresh", "release", "e2e"]
+
+    def test_ci_runs_demo_and_test_in_a_fresh_clone(self) -> None:
+        fresh = (ROOT / ".ci/fresh").read_text()
+        assert re.findall(r"^cleanly make (\w+)", fresh, re.MULTILINE) == ["demo", "test"]
 
     def test_setup_without_python_names_the_versions(self) -> None:
         done = make("-W", "pyproject.toml", "setup", "PYTHON=no-such-python")
