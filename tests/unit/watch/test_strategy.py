@@ -16,6 +16,9 @@ from watchslo.watch.strategy import (
 def test_tail_lists_nothing_and_uses_limit_one_after_a_429() -> None:
     assert TAIL.first == ListRequest(absent_name=True)
     assert TAIL.throttled == ListRequest(limit=1, absent_namespace=True)
+    assert TAIL.first.for_revision
+    assert TAIL.throttled.for_revision
+    assert not ListRequest(limit=1).for_revision
     assert not TAIL.paged
 
 
