@@ -9,12 +9,13 @@ from functools import partial
 import structlog
 
 from watchslo.clock.tick_schedule import Slowdown
+from watchslo.kube.representation import Representation
 from watchslo.model import Reading
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.monitored_watch import MonitoredWatch
 from watchslo.monitor.nudger import Nudger
 from watchslo.monitor.selector_checker import SelectorChecker
-from watchslo.monitor.short_watches import ShortWatches
+from watchslo.monitor.short_watches import MOST_EVENTS, ShortWatches
 from watchslo.monitor.task_supervisor import contain
 from watchslo.monitor.watch_audit import WatchAudit
 from watchslo.monitor.watch_identity import WatchIdentity
@@ -37,9 +38,8 @@ from watchslo.watch.audit import (
 )
 from watchslo.watch.failure import Failure, Reason
 from watchslo.watch.messages import Violated
+from watchslo.watch.proven_idle import CONFIRMED_SECONDS, REACH_SECONDS
 
-MOST_EVENTS = 5_000  # more would cost more than they show
-MOST_CONFIRMED = 2 * MOST_EVENTS  # of the read that confirms a difference, which may span `MOST_COMPARED` events
 WELL = (AuditResult.IDLE, AuditResult.ALIVE, AuditResult.UNPROVEN)
 
 
@@ -82,7 +82,7 @@ class Auditor:
 
     def add(self, watch: MonitoredWatch) -> None:
         """Begin to keep what is found of a watch."""
-        self._health[watch.identity.number] = Health(self._random, watch.session.deliveries.delivered)
+        self._health[watch.identity.number] = Health(self._random, watch.session.deliveries.delivered, time.monotonic())
 
     def remove(self, watch: MonitoredWatch) -> None:
         """Forget what was found of a watch."""
@@ -96,7 +96,7 @@ class Auditor:
 
     def forget_revisions(self, watch: MonitoredWatch) -> None:
         """Forget the revisions found of a watch: its storage was restored."""
-        self.health(watch).forget()
+        self.health(watch).forget(time.monotonic())
 
     def stalled_for(self, watch: MonitoredWatch, now: float) -> float | None:
         """Return for how many seconds a watch has been stalled, or its cache frozen; None if it is not."""
@@ -198,9 +198,41 @@ class Auditor:
         began, audit = time.monotonic(), WatchAudit(watch, self.health(watch))
         freshness = await self._nudger.nudge(audit)
         await self._check_bookmark(audit)
-        if freshness in (Freshness.FRESH, Freshness.UNPROVEN):
-            await self._short_watches.look(audit, audit.newest, enough=1)
+        if freshness in (Freshness.FRESH, Freshness.UNPROVEN) and isinstance(audit.read, Reading):
+            freshness = await self._look(audit, audit.read, freshness)
+            if await self._falls_back(audit):
+                return AuditResult.FAILED
         return self._conclude(audit, freshness, began, await self._confirm(audit) or ())
+
+    async def _look(self, audit: WatchAudit, read: Reading, freshness: Freshness) -> Freshness:
+        """Look for events that a quiet watch lacks; return how fresh they prove the whole past of the watch to be."""
+        proven, reach = audit.health.proven, self._reach(audit.watch)
+        start = proven.start(audit.newest, read.revision if reach is None else reach, read)
+        await self._short_watches.look(audit, start, enough=1)
+        is_same_apiserver = not audit.identity.cached or (self._apiserver.peers == 1 and not self._apiserver.mixed)
+        if audit.shows_nothing and freshness is Freshness.FRESH and is_same_apiserver:
+            proven.note(read)
+        return Freshness.UNPROVEN if proven.has_skipped(audit.newest) else freshness
+
+    async def _falls_back(self, audit: WatchAudit) -> bool:
+        """Let the watch ask for metadata if these show an event, and a second watch like its own shows none."""
+        watch = audit.watch
+        if not (audit.complete and audit.findings.withheld and self._short_watches.doubts_tables(watch)):
+            return False
+        again = WatchAudit(watch, audit.health)
+        if not await self._short_watches.is_empty(again, audit.after, watch.session.representation):
+            return False
+        self._short_watches.ask_for_metadata(watch)
+        self._log.warning("tables_without_events", watch=watch.identity.label, requested=Representation.METADATA.value)
+        watch.session.ask_for_metadata()
+        return True
+
+    def _reach(self, watch: MonitoredWatch, seconds: float = REACH_SECONDS) -> int | None:
+        """Return the oldest revision from which a second watch may begin; None if none is known."""
+        if watch.identity.cached:
+            return 0
+        now = time.monotonic()
+        return self.health(watch).proven.reach(now, watch.statistics.oldest_ticked(now - seconds), seconds)
 
     async def _check_bookmark(self, audit: WatchAudit) -> None:
         """Count a bookmark that is newer than two consistent reads sent after it: it promised what was not there."""
@@ -218,7 +250,7 @@ class Auditor:
         selected = self._selectors.wanted(watch) if self._replays() else None
         began, audit = time.monotonic(), WatchAudit(watch, self.health(watch), selected)
         since = self._search_from(watch)
-        await self._short_watches.look_from(audit, since, MOST_EVENTS)
+        await self._short_watches.look_from(audit, since, MOST_EVENTS, self._reach(watch) or 0)
         lost = await self._confirm(audit)
         if audit.complete and lost is not None:
             reached = max(audit.seen, default=since)  # a busy apiserver may not have sent all before the watch ended
@@ -238,9 +270,11 @@ class Auditor:
         return is_running and self._replays() and self._search_from(watch) < (watch.session.newest_event or 0)
 
     def _search_from(self, watch: MonitoredWatch) -> int:
-        if watch.identity.replay:
-            return self.health(watch).search_from(REPLAYED)
-        return self.health(watch).search_from(MOST_EVENTS if self._replays() else LOOK_BACK)
+        reach = self._reach(watch)
+        if reach is None:
+            return watch.session.revision or 0
+        back = REPLAYED if watch.identity.replay else MOST_EVENTS if self._replays() else LOOK_BACK
+        return max(reach, self.health(watch).search_from(back))
 
     async def _confirm(self, audit: WatchAudit) -> Sequence[int] | None:
         """Return the lost events that another short watch shows as well: only these are proven; None if it failed."""
@@ -251,10 +285,13 @@ class Auditor:
         """Return which of these revisions, in ascending order, another short watch shows; None if it failed."""
         if watch.identity.number not in self._health or not self._budget() or time.monotonic() < self._not_before:
             return None
+        reach = self._reach(watch, CONFIRMED_SECONDS)
+        if reach is None or reach >= revisions[0]:
+            return None
         audit = WatchAudit(watch, self.health(watch))
-        await self._short_watches.look_from(audit, revisions[0] - 1, MOST_CONFIRMED)
+        found = await self._short_watches.replay(audit, revisions, reach)
         self._slow_down(audit.refusal)
-        return [one for one in revisions if one in audit.seen] if audit.covers(revisions) else None
+        return found
 
     def _conclude(self, audit: WatchAudit, freshness: Freshness, began: float, lost: Sequence[int]) -> AuditResult:
         """Note what was found and reopen a stalled watch. Events that are proven to be `lost` count in any case."""
@@ -275,7 +312,8 @@ class Auditor:
                 self._on_stalled(audit, findings.withheld, now)
             case _:
                 health.found(result)
-                if audit.expired and health.withheld(now, audit.newest) and health.may_reopen(now):
+                is_blind = audit.expired or health.proven.has_skipped(audit.newest)
+                if is_blind and health.withheld(now, audit.newest) and health.may_reopen(now):
                     audit.watch.session.reopen(Reason.STALLED)  # nothing else will show what it withholds
         return result
 

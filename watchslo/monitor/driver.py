@@ -27,6 +27,7 @@ from watchslo.watch.messages import (
     Opened,
     Output,
     Received,
+    Reset,
     Sent,
     Start,
     WakeAt,
@@ -96,6 +97,11 @@ class Driver:
         self.feed(Halt(reason))
         if not self._over.done():
             self._over.set_result(None)
+
+    def begin_again(self, representation: Representation) -> None:
+        """Begin again at the present revision, in another representation."""
+        self.representation = representation
+        self.feed(Reset(Reason.SUPERSEDED))
 
     def feed(self, happened: Input) -> None:
         """Feed the machine an input, after everything that was received before it, and carry out its outputs."""

@@ -66,6 +66,11 @@ class WatchAudit:
     def complete(self) -> bool:
         return (self._ended or bool(self.seen)) and self._in_time and self.same
 
+    @property
+    def shows_nothing(self) -> bool:
+        """Whether the second watch ran to its end, in time, and showed no event."""
+        return self.whole and self.complete and not self.seen
+
     def covers(self, revisions: Sequence[int]) -> bool:
         """Return True if the second watch was asked for all of these ascending revisions, and must have shown them.
 

@@ -214,6 +214,13 @@ class WatchSession:
         self.deliveries.forget()
         self._driver.feed(Reset())
 
+    def ask_for_metadata(self) -> None:
+        """Begin again at the present revision with metadata: the present representation brings no events.
+
+        What it withheld is no sample: other clients, which watch whole objects, got it in time.
+        """
+        self._driver.begin_again(Representation.METADATA)
+
     def reopen(self, reason: Reason) -> None:
         """Close the watch, if it is open, and resume it from its newest revision."""
         if reason is Reason.SUSPENDED:

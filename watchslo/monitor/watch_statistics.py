@@ -7,6 +7,7 @@ import numpy as np
 
 from watchslo.clock.domain import Membership
 from watchslo.clock.offset import Dating
+from watchslo.clock.staircase import AFTER_ALL
 from watchslo.kube.client import Page
 from watchslo.latency.estimate import P99, Estimation, TickSpacing
 from watchslo.latency.queue_waits import QueueWaits
@@ -171,6 +172,11 @@ class WatchStatistics:
             return [0.0] * len(revisions)
         bounds = self.clock.domain.clock.measure(np.array(revisions), np.full(len(revisions), now))
         return [float(age) for age in np.where(bounds.measurable, bounds.proven, 0.0)]
+
+    def oldest_ticked(self, since: float) -> int | None:
+        """Return the oldest revision of the ticks sent since then: newer ones were committed since; None if unknown."""
+        oldest = self.clock.domain.clock.oldest_after(since) if self.measured else AFTER_ALL
+        return None if oldest == AFTER_ALL else oldest
 
     def has_caught_up(self, burst: EventBurst) -> bool:
         """Return whether the watch was behind before a burst; not if this process may have read it late."""

@@ -18,6 +18,7 @@ from watchslo.snapshot import Guarantee
 from watchslo.watch.backoff import Backoff
 from watchslo.watch.failure import Failure, Reason
 from watchslo.watch.messages import Violated
+from watchslo.watch.proven_idle import ProvenIdle
 
 QUIET_SECONDS = 5.0  # a watch that delivered something this recently needs no audit
 QUIET_INTERVAL_SECONDS = 12.0  # between two audits of a quiet watch, if the budget allows it
@@ -253,8 +254,9 @@ class Health:
     passes them. A stall by a frozen cache lasts until a nudge is answered again.
     """
 
-    def __init__(self, random: Callable[[], float], delivered: Delivered | None = None) -> None:
+    def __init__(self, random: Callable[[], float], delivered: Delivered | None = None, now: float = 0.0) -> None:
         self.delivered = delivered or Delivered()
+        self.proven = ProvenIdle(now)
         self.verdict: AuditResult | None = None
         self.stalls = 0
         self._failed = False  # the last audit
@@ -318,8 +320,9 @@ class Health:
             return
         self.verdict = verdict
 
-    def forget(self) -> None:
+    def forget(self, now: float) -> None:
         """Forget all revisions: the storage went back to an earlier state and will use them again."""
+        self.proven.forget(now)
         self._lost.clear()
         self._searched = self._compared = -1
         self._withheld = ()

@@ -207,7 +207,7 @@ RULES: Mapping[Reason, tuple[CloseClass, Action, str]] = {
     Reason.SHUTDOWN: (CloseClass.OWN, Action.STOP, "The daemon is shutting down."),
     Reason.SUSPENDED: (CloseClass.OWN, Action.STOP, "The machine was suspended."),
     Reason.DOMAIN_RESET: (CloseClass.OWN, Action.STOP, "The revisions went backwards: the storage was restored."),
-    Reason.SUPERSEDED: (CloseClass.OWN, Action.STOP, "The list was dropped because a newer list replaces it."),
+    Reason.SUPERSEDED: (CloseClass.OWN, Action.STOP, "The request was dropped because a newer one replaces it."),
 }
 
 _OF_WATCHES = (

@@ -261,7 +261,7 @@ class Machine:
             case Reopen(reason):
                 self._reopen(because(reason), now)
             case _:
-                self._reset(now)
+                self._reset(command.reason, now)
 
     def _begin(self, now: float) -> None:
         if Trigger.BEGIN in TRANSITIONS[self.state]:
@@ -274,12 +274,12 @@ class Machine:
             self._cancel_watch(why, now)
             self._go(Trigger.RETRY, now, self._pause(now))
 
-    def _reset(self, now: float) -> None:
+    def _reset(self, reason: Reason, now: float) -> None:
         self.revision = None
         self._doubts.expired = self._gap_start.after = None
         if Trigger.START_OVER in TRANSITIONS[self.state]:
-            self._cancel(because(Reason.DOMAIN_RESET), now)
-            self._need_list(RelistReason.DOMAIN_RESET)
+            self._cancel(because(reason), now)
+            self._need_list(RelistReason.DOMAIN_RESET if reason is Reason.DOMAIN_RESET else RelistReason.START)
             self._go(Trigger.START_OVER, now, max(self._pause(now), self._planner.wait(now)))
 
     # Answers to a list

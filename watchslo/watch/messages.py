@@ -133,7 +133,9 @@ class Reopen:
 
 @dataclass(frozen=True, slots=True)
 class Reset:
-    """Forget every revision: the storage went back to an earlier state."""
+    """Forget every revision: the storage went back to an earlier state, or the watch begins again in another form."""
+
+    reason: Reason = Reason.DOMAIN_RESET
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import itertools
 import json
 import random
 import time
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Self, cast
@@ -13,15 +14,16 @@ from typing import Any, Self, cast
 import pytest
 import structlog
 
-from tests.unit.monitor.cluster import EVENTS, NODES, PODS, Cluster, Log, Watch, line, nowhere
+from tests.unit.monitor.cluster import EVENTS, NODES, PODS, START_REVISION, Cluster, Log, Watch, line, nowhere
 from watchslo.clock.tick_schedule import SLOWEST_SECONDS
 from watchslo.kube.client import OnSent, Selectors, request_class
 from watchslo.kube.limiter import Limiter
 from watchslo.kube.representation import Representation
 from watchslo.model import Reading, Resource
 from watchslo.monitor.apiserver import Apiserver
-from watchslo.monitor.auditor import MOST_EVENTS, Auditor
+from watchslo.monitor.auditor import Auditor
 from watchslo.monitor.guarantee_record import GuaranteeRecord
+from watchslo.monitor.short_watches import MOST_EVENTS
 from watchslo.snapshot import Guarantee, ReadUse
 from watchslo.watch.audit import (
     BUSY_INTERVAL_SECONDS,
@@ -35,6 +37,7 @@ from watchslo.watch.audit import (
 from watchslo.watch.failure import Failure, Reason, because
 from watchslo.watch.lines import LineTooLong
 from watchslo.watch.messages import WatchRequest
+from watchslo.watch.proven_idle import REACH_SECONDS
 from watchslo.watch.selection import Selection
 
 HOUR_SECONDS = 3600.0
@@ -64,6 +67,8 @@ class FakeWatch:
         self.selectors = Selectors()
         self.selection: Selection | None = None
         self.threshold = 1.0
+        self.representation = Representation.TABLE
+        self.ticked: Callable[[float], int | None] = lambda _: None
         self.measured = self.counts = True
         self.marked: int | None = None
         self.up = True
@@ -87,6 +92,9 @@ class FakeWatch:
 
     def observe(self, reading: Reading, _: ReadUse) -> None:
         self.reads.append(reading)
+
+    def oldest_ticked(self, since: float) -> int | None:
+        return self.ticked(since)
 
     def sight(self, _: float, revision: int) -> None:
         self.sighted.append(revision)
@@ -122,6 +130,14 @@ class FakeWatch:
     def ages(self, revisions: Sequence[int], now: float) -> Sequence[float]:
         return [now - self.committed[revision] for revision in revisions]
 
+    def ask_for_metadata(self) -> None:
+        """Begin again in another form, from the present."""
+        self.representation = Representation.METADATA
+        self.stuck = False
+        self.revision = max([self.revision or 0, *self.backlog])
+        self.backlog.clear()
+        self.delivered.begin(self.revision)
+
     def reopen(self, reason: Reason) -> None:
         assert reason is Reason.STALLED
         self.reopened.append(time.monotonic())
@@ -153,6 +169,10 @@ class Past(Cluster):
         self.changes: dict[str, list[int]] = {}
         self.forms: set[Representation] = set(Representation)
         self.asked_forms: list[Representation] = []
+        self.withheld_forms: set[Representation] = set()  # those whose events a proxy withholds from second watches
+        self.since: list[int] = []  # how many revisions in the past each audit began
+        self.begun: list[float] = []  # and how many seconds, by the oldest change that it shows
+        self.times: list[float] = []  # of all changes
         self.said: bytes | None = None  # the answer to audits, instead of the events
         self.silent = False  # audits are never answered
         self.compacted = 0  # an audit from an older revision gets a 410, which does not say from where to watch
@@ -164,10 +184,20 @@ class Past(Cluster):
 
     def commit(self, resource: Resource = PODS) -> int:
         self.revision += 1
+        self.times.append(time.monotonic())
         self.changes.setdefault(resource.key, []).append(self.revision)
         if resource.key not in self.stopped:
             self.tell(resource, self.revision)
         return self.revision
+
+    def _note_start(self, after: int) -> None:
+        self.since.append(self.revision - after)
+        later = self.times[after - START_REVISION :]
+        self.begun.append(time.monotonic() - later[0] if later else 0.0)
+
+    def ticked(self, since: float) -> int | None:
+        """Return the oldest revision of the ticks sent since then, if there were two every second."""
+        return START_REVISION + bisect_left(self.times, since)
 
     def lose(self) -> int:
         """Make a change that the first watch never delivers, and return its revision."""
@@ -236,6 +266,7 @@ class Past(Cluster):
         assert (kind, request.bookmarks, request.timeout) == ("audit", False, 2)
         assert request.revision is not None
         self.asked_forms.append(representation)
+        self._note_start(request.revision)
         failure = await self._answer("audit", resource.key, namespace)
         if representation not in self.forms:
             failure = because(Reason.NOT_ACCEPTABLE)
@@ -243,10 +274,11 @@ class Past(Cluster):
             yield failure
             return
         opened = Watch(resource, request.revision, representation)
-        self.watches.append(opened)
+        if representation not in self.withheld_forms:
+            self.watches.append(opened)
         if not self.silent:
             asyncio.get_running_loop().call_later(request.timeout, opened.send)
-            past = self.shown(resource, request.revision)
+            past = () if representation in self.withheld_forms else self.shown(resource, request.revision)
             if request.revision < self.compacted:
                 opened.send(GONE)
             elif self.said is not None:
@@ -636,6 +668,186 @@ async def test_uncached_resource_is_proven_idle_on_any_version() -> None:
         assert audits.found == {AuditResult.IDLE}
 
 
+# Where audits begin
+
+
+@contextlib.asynccontextmanager
+async def churn(past: Past, gap: float = 0.2) -> AsyncIterator[None]:
+    """Change another resource of the same storage all the time."""
+
+    async def write_others() -> None:
+        while True:
+            past.commit(NODES)
+            await asyncio.sleep(gap)
+
+    writing = asyncio.create_task(write_others())
+    try:
+        yield
+    finally:
+        writing.cancel()
+
+
+def uncached() -> tuple[Past, FakeWatch]:
+    """Return a cluster with one watch of a resource without a watch cache, dated by two ticks a second."""
+    past = Past(EVENTS)
+    past.apiserver.version = "v1.30.14"
+    past.streams[0].ticked = past.ticked
+    return past, past.streams[0]
+
+
+async def test_audits_of_a_quiet_uncached_watch_begin_where_the_last_one_ended() -> None:
+    """It has no bookmarks: for a watch from its last event, etcd would read all changes since."""
+    past, _ = uncached()
+    async with churn(past), Audits(past) as audits:
+        past.commit(EVENTS)
+        await asyncio.sleep(HOUR_SECONDS)
+        assert audits.found == {AuditResult.IDLE}
+    assert max(past.begun) < 20.0
+    assert max(past.since) < 20.0 / 0.2
+    assert len(past.since) > 200
+
+
+async def test_stall_of_an_uncached_watch_is_found_after_a_quiet_hour() -> None:
+    past, stream = uncached()
+    async with churn(past), Audits(past) as audits:
+        await asyncio.sleep(HOUR_SECONDS)
+        stream.stuck = stream.hopeless = True
+        committed = time.monotonic()
+        past.commit(EVENTS)
+        assert await stalled(stream) - committed <= DETECTION_SECONDS
+        await asyncio.sleep(1800.0)
+        assert stream.stalled
+        assert max(past.begun) < REACH_SECONDS + 1.0
+        assert len(stream.reopened) >= 5  # also when the withheld event is out of reach of audits
+        stream.stuck = False
+        stream.deliver()
+        await audits.until(AuditResult.UNPROVEN)  # later ones may have been withheld too
+        past.commit(EVENTS)
+        await audits.until(AuditResult.IDLE)
+    assert (stream.health.stalls, stream.violated) == (1, {})
+
+
+async def test_uncached_watch_that_was_not_audited_for_long_is_unproven_until_its_next_event() -> None:
+    past, _ = uncached()
+    async with churn(past), Audits(past, budget=0.0) as audits:
+        past.commit(EVENTS)
+        await asyncio.sleep(1800.0)
+        audits.budget = 2.0
+        await asyncio.sleep(300.0)
+        assert audits.found == {AuditResult.UNPROVEN}
+        past.commit(EVENTS)
+        await asyncio.sleep(60.0)
+        assert audits.found == {AuditResult.UNPROVEN, AuditResult.IDLE}
+    assert max(past.begun) < REACH_SECONDS + 1.0
+
+
+async def test_uncached_watch_without_ticks_is_audited_from_the_present() -> None:
+    past, stream = uncached()
+    stream.ticked = lambda _: None
+    async with churn(past), Audits(past, budget=0.0) as audits:
+        await asyncio.sleep(1800.0)
+        audits.budget = 2.0
+        await asyncio.sleep(300.0)
+        assert audits.found == {AuditResult.UNPROVEN}
+        stream.stuck = True
+        committed = time.monotonic()
+        past.commit(EVENTS)
+        assert await stalled(stream) - committed <= DETECTION_SECONDS
+    assert max(past.begun) < 20.0
+
+
+async def test_restored_storage_is_audited_from_its_revision() -> None:
+    """A second watch from a revision of the future would show nothing until that is reached."""
+    past, stream = uncached()
+    async with churn(past), Audits(past) as audits:
+        await asyncio.sleep(60.0)
+        past.revision -= 200
+        stream.revision = past.revision
+        del past.times[-200:]
+        await asyncio.sleep(15.0)
+        audits.auditor.forget_revisions(cast("Any", stream))
+        stream.stuck = True
+        past.commit(EVENTS)
+        await audits.until(AuditResult.STALLED)
+
+
+@pytest.mark.parametrize(("peers", "begins_late"), [(1, True), (3, False), (None, False)])
+async def test_cached_watch_is_proven_idle_only_by_the_apiserver_that_answered_the_read(
+    peers: int | None,
+    begins_late: bool,  # noqa: FBT001
+) -> None:
+    """Another apiserver at the same address may be behind."""
+    past = Past(PODS)
+    past.apiserver.set_peers(peers)
+    async with churn(past), Audits(past) as audits:
+        await asyncio.sleep(600.0)
+        assert audits.found == {AuditResult.IDLE}
+    assert (max(past.since) < 100) is begins_late
+
+
+async def test_search_of_an_uncached_watch_does_not_begin_far_in_the_past() -> None:
+    past, stream = uncached()
+    async with churn(past), Audits(past) as audits:
+        for _ in range(300):
+            past.commit(EVENTS)
+            await asyncio.sleep(4.0)
+        assert audits.verdicts[AuditResult.ALIVE] >= 2
+        since = past.changes[EVENTS.key][0]
+        asked = len(past.since)
+        assert await audits.auditor.replay(cast("Any", stream), [since]) is None
+        assert len(past.since) == asked
+        stream.ticked = lambda _: None
+        await asyncio.sleep(1.0)
+        assert audits.auditor._search_from(cast("Any", stream)) == stream.revision
+    assert max(past.begun) < REACH_SECONDS + 1.0
+
+
+# Tables without events
+
+
+async def test_watch_whose_tables_are_withheld_asks_for_metadata(log: Log) -> None:
+    """Some proxies drop the rows of Tables that have no objects."""
+    past = Past(PODS, NODES)
+    stream = past.streams[0]
+    stream.stuck = True
+    past.withheld_forms = {Representation.TABLE}
+    async with Audits(past) as audits:
+        await busy(past, 60.0)
+        assert stream.representation is Representation.METADATA
+        assert AuditResult.STALLED not in audits.found
+        await asyncio.sleep(60.0)
+        stream.stuck = stream.hopeless = True
+        past.commit()
+        assert await stalled(stream)
+    assert not stream.violated
+    assert [entry["watch"] for entry in log.of("tables_without_events")] == [stream.label]
+    assert past.streams[1].representation is Representation.TABLE
+
+
+async def test_watch_that_never_had_an_event_costs_no_more_requests() -> None:
+    past = Past(PODS)
+    async with Audits(past) as audits:
+        await asyncio.sleep(HOUR_SECONDS)
+        assert audits.found == {AuditResult.IDLE}
+    assert past.count("audit") == past.count("nudge") == audits.verdicts[AuditResult.IDLE]
+    assert set(past.asked_forms) == {Representation.METADATA}
+    past.asked_forms.clear()
+    past.commit()
+    async with Audits(past) as audits:
+        await audits.until(AuditResult.IDLE)
+    assert set(past.asked_forms) == {Representation.TABLE}
+
+
+async def test_watch_without_events_whose_tables_show_them_is_stalled() -> None:
+    past = Past(PODS)
+    stream = past.streams[0]
+    stream.stuck = stream.hopeless = True
+    past.commit()
+    async with Audits(past):
+        assert await stalled(stream)
+    assert stream.representation is Representation.TABLE
+
+
 # Failed audits
 
 
@@ -766,6 +978,7 @@ async def test_audit_with_an_endless_line_fails(monkeypatch: pytest.MonkeyPatch)
 
 async def test_resource_without_tables_is_audited_by_metadata() -> None:
     past = Past(PODS)
+    past.commit()
     past.forms = {Representation.METADATA}
     async with Audits(past) as audits:
         await asyncio.sleep(60.0)
@@ -776,6 +989,7 @@ async def test_resource_without_tables_is_audited_by_metadata() -> None:
 
 async def test_resource_without_any_representation_fails_audits() -> None:
     past = Past(PODS)
+    past.commit()
     past.forms = set()
     async with Audits(past) as audits:
         await audits.until(*AuditResult)

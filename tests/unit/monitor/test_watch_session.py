@@ -108,7 +108,7 @@ class Parts:
         return read_watch(self.watch, cast("Any", watches))
 
     def start_over(self) -> None:
-        self.health.forget()
+        self.health.forget(0.0)
         self.session.start_over()
 
     def evaluate(self) -> None:

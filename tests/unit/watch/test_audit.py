@@ -409,7 +409,7 @@ def test_lost_revisions_are_void_after_forget() -> None:
     assert health.lose([8], None) == [Violated(Guarantee.RELIABLE, 1, 8, 8)]
     assert health.compare([8]) == 1
     health.stalled([(9, 95.0)], 5, 100.0)
-    health.forget()
+    health.forget(100.0)
     assert health.search_from() == 0
     assert health.lose([7], None) == [Violated(Guarantee.RELIABLE, 1, 7, 7)]
     assert health.compare([7]) == 1
