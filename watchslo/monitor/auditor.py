@@ -300,9 +300,7 @@ class Auditor:
         evidence = AuditEvidence(freshness, audit.complete, audit.moved, audit.delivered, findings)
         result = judge(evidence) if audit.same else AuditResult.FAILED
         if audit.complete:
-            known = [one for one in audit.seen if one <= audit.newest and health.delivered.has(one) is not None]
-            audit.watch.session.guarantees.check(Guarantee.RELIABLE, health.compare(known))
-            self.lose(audit.watch, lost, health.delivered.first)
+            self.count_compared(audit, lost)
         match result:
             case AuditResult.FROZEN:
                 health.froze(began, audit.newest)
@@ -316,6 +314,13 @@ class Auditor:
                 if is_blind and health.withheld(now, audit.newest) and health.may_reopen(now):
                     audit.watch.session.reopen(Reason.STALLED)  # nothing else will show what it withholds
         return result
+
+    def count_compared(self, audit: WatchAudit, lost: Sequence[int]) -> None:
+        """Count what a second watch showed of the past of a watch, and the events that are proven to be `lost`."""
+        delivered = audit.health.delivered
+        known = [one for one in audit.seen if one <= audit.newest and delivered.has(one) is not None]
+        audit.watch.session.guarantees.check(Guarantee.RELIABLE, audit.health.compare(known))
+        self.lose(audit.watch, lost, delivered.first)
 
     def lose(self, watch: MonitoredWatch, revisions: Sequence[int], first: int | None) -> None:
         """Count events that a watch is proven to have lost, those before the `first` that it delivered apart."""

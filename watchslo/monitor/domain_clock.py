@@ -194,6 +194,13 @@ class DomainClock:
         of = self.tickers[apiserver].resources
         return all(self.domain.membership((apiserver, resource.key)) is not Membership.FOREIGN for resource in of)
 
+    def is_proven(self, apiserver: str) -> bool:
+        """Return True if the ticks through an apiserver are answered, and known to be of this domain's storage."""
+        ticker = self.tickers.get(apiserver)
+        if ticker is None or ticker.failures.now is not None or not ticker.resources:
+            return False
+        return all(self.trusts((apiserver, resource.key)) for resource in ticker.resources)
+
     def trusts(self, source: Source) -> bool:
         """Return True if ticks of this source are known to be of this domain's storage."""
         return source[0] == self._anchor or self.domain.membership(source) is Membership.MEMBER

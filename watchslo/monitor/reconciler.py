@@ -97,7 +97,11 @@ class Reconciler:
             await self._pause()
             return
         works = {"apiservers": self._follower.run, "discovery": self._discovery.run}
-        works |= {"guarantees": self._watches.delivery_checker.run} if self.config.guarantees.compares else {}
+        if self.config.guarantees.compares:
+            works |= {
+                "guarantees": self._watches.delivery_checker.run,
+                "witness_reads": self._watches.witness_reader.run,
+            }
         works |= {"hops": self._watches.cache_prober.run} if self.config.judges_quantiles else {}
         if self.config.kubernetes.apiserver_metrics:
             works["metrics_page"] = self._watches.metrics_reader.run

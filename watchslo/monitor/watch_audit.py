@@ -88,8 +88,12 @@ class WatchAudit:
 
     @property
     def delivered(self) -> bool:
-        is_newer = (self.watch.session.newest_event or 0) != self.event_before
-        return is_newer or any(map(self.health.delivered.has, self.seen))
+        return (self.watch.session.newest_event or 0) != self.event_before or self.shows_delivered
+
+    @property
+    def shows_delivered(self) -> bool:
+        """Whether the second watch showed an event that the audited watch delivered: they are of one sequence."""
+        return any(map(self.health.delivered.has, self.seen))
 
     def answered(self, answer: Reading | Failure | None) -> None:
         """Note how a request went."""

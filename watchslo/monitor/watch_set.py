@@ -36,6 +36,7 @@ from watchslo.monitor.task_supervisor import TaskSupervisor
 from watchslo.monitor.watch_identity import WatchIdentity
 from watchslo.monitor.watch_session import WatchSession
 from watchslo.monitor.watch_statistics import WatchStatistics
+from watchslo.monitor.witness_reader import WitnessReader
 from watchslo.snapshot import HeadroomReading, StorageKind
 from watchslo.watch.audit import Health
 from watchslo.watch.failure import Reason
@@ -86,6 +87,7 @@ class WatchSet:
         self.delivery_checker = DeliveryChecker(
             self.runs, lambda watch: self._served[watch.identity.apiserver.name].auditor
         )
+        self.witness_reader = WitnessReader(self._reread, apiservers, self._auditor_of, lag.tainted, random)
         self.metrics_reader = MetricsReader(lambda: [*apiservers.members.values()], lambda: self.all, random)
         self.assignment: ClockAssignment | None = None
         self._config = config
@@ -127,7 +129,13 @@ class WatchSet:
     @property
     def probing_tasks(self) -> list[Hashable]:
         """The names of the tasks that send requests of their own, except watches, ticks and membership probes."""
-        return ["hops", "guarantees", "metrics_page", *((work, name) for name in self._served for work in PROBING)]
+        return [
+            "hops",
+            "guarantees",
+            "witness_reads",
+            "metrics_page",
+            *((work, name) for name in self._served for work in PROBING),
+        ]
 
     def runs(self, watch: MonitoredWatch) -> bool:
         """Return True if a watch has not ended."""
@@ -281,6 +289,15 @@ class WatchSet:
         await self._tasks.stop(*((work, watch.identity.number) for work in ("stream", "reference")))
 
     # What the parts ask for
+
+    def _reread(self) -> list[MonitoredWatch]:
+        """Return the watches whose events may be read again elsewhere."""
+        is_wanted = self._config.guarantees.compares and self._config.limits.audits_per_second > 0
+        return self.all if is_wanted else []
+
+    def _auditor_of(self, watch: MonitoredWatch) -> Auditor | None:
+        """Return the auditor of a watch; None if the watch has ended."""
+        return self._served[watch.identity.apiserver.name].auditor if self.runs(watch) else None
 
     def _probes_per_second(self, share: float) -> float:
         return share * self._config.limits.probes_per_second

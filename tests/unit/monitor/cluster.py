@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import json
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -130,7 +130,7 @@ class Door:
         self.cluster = cluster
         self.name = name
         self._observe = observe
-        self.requests = cluster.requests
+        self.requests: Counter[tuple[str, str]] = Counter()
         self.responsiveness = Responsiveness()
 
     async def __aenter__(self) -> Self:
@@ -258,7 +258,10 @@ class Door:
             status = {"kind": "Status", "code": 410, "reason": "Expired", "message": message}
             watch.send(json.dumps({"type": "ERROR", "object": status}).encode() + b"\n")
             return False
+        hidden = self.cluster.hidden_at[_host(self.name)]
         for resource, revision, event in self.cluster.history:
+            if revision in hidden:
+                continue
             if resource == watch.resource and revision > watch.revision and (sent := edit(event)):
                 watch.send(sent)
         return True
@@ -316,6 +319,7 @@ class Door:
         cluster.asked.append((sent, kind, key))
         self.responsiveness.asked(sent)
         cluster.asked_at[self.name, kind] += 1
+        self.requests[kind, "200"] += 1
         of_etcd = cluster.link_late.get(_host(self.name), 0.0) if kind in CONSISTENT else 0.0
         await asyncio.sleep(ANSWER_SECONDS + cluster.slow_at.get(_host(self.name), 0.0) + of_etcd)
         if _host(self.name) in cluster.dead:
@@ -343,7 +347,6 @@ class Cluster(Door):
     """
 
     def __init__(self) -> None:
-        self.requests: Counter[tuple[str, str]] = Counter()
         self.hung_up = 0
         super().__init__(self, SERVICE, lambda *_: None)
         self.revision = START_REVISION
@@ -370,6 +373,7 @@ class Cluster(Door):
         self.slow_at: dict[str, float] = {}
         self.link_late: dict[str, float] = {}
         self.losing: Counter[str] = Counter()  # hosts whose watches lose so many of the next events
+        self.hidden_at: defaultdict[str, set[int]] = defaultdict(set)  # revisions that the caches of a host have lost
         self.elsewhere: dict[str, int] = {}  # hosts of another cluster, and by how much its revisions are ahead
         self.address_watches: list[Watch] = []
         self.asked: list[tuple[float, str, str]] = []

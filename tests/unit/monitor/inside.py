@@ -1,13 +1,14 @@
 """The whole monitor, running against a cluster in memory."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar, cast
 
 from tests.unit.monitor.cluster import Cluster, nowhere
 from watchslo.config.model import Config
-from watchslo.kube.credentials import CredentialSource
+from watchslo.kube.credentials import Access, Credentials, CredentialSource
 from watchslo.model import Resource
 from watchslo.monitor.readiness import StartState
 from watchslo.monitor.supervisor import Supervisor
@@ -33,6 +34,13 @@ def at_once(work: Coroutine[Any, Any, T]) -> T:
         return cast("T", done.value)
     work.close()
     raise AssertionError("it waits")
+
+
+def credentials(tls: ssl.SSLContext | None) -> CredentialSource:
+    async def load() -> Credentials:
+        return Credentials(Access("https://nowhere.test", tls=tls), {})
+
+    return CredentialSource(load)
 
 
 class Running:

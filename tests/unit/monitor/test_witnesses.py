@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.unit.monitor.cluster import EVENTS, NODES, PODS, Cluster, Log
-from tests.unit.monitor.inside import Running, config, running
+from tests.unit.monitor.inside import Running, config, credentials, running
 from watchslo.config.model import Config
 from watchslo.kube.apiservers import SLICES
-from watchslo.kube.credentials import Access, Credentials, CredentialSource
+from watchslo.kube.credentials import CredentialSource
 from watchslo.model import Resource
 from watchslo.monitor.apiserver_follower import RETRY_WITNESSES_SECONDS
 from watchslo.monitor.supervisor import REFRESH_SECONDS
@@ -30,13 +30,6 @@ def cluster(cluster: Cluster) -> Cluster:
     cluster.announce(*HOSTS)
     cluster.date_skew = 0.0
     return cluster
-
-
-def credentials(tls: ssl.SSLContext | None) -> CredentialSource:
-    async def load() -> Credentials:
-        return Credentials(Access("https://nowhere.test", tls=tls), {})
-
-    return CredentialSource(load)
 
 
 def verified() -> CredentialSource:
