@@ -370,3 +370,24 @@ def test_invalid_answers_are_counted_and_never_measured(tmp_path: Path) -> None:
                 assert scrape.value("watchslo_slo_events_total", watch=watch, verdict="beyond") == 0
             assert daemon.log("task_crashed") == []
             assert daemon.log("library_complains") == []
+
+
+def test_watch_whose_tables_are_withheld_is_measured_by_metadata(tmp_path: Path) -> None:
+    """As through a proxy that passes on only rows with objects: before, the watch was proven idle."""
+    config = config_file(tmp_path, watch=[{"resource": "configmaps"}])
+    kubeconfig = tmp_path / "kubeconfig"
+    with Simulator(tmp_path) as simulator:
+        write_kubeconfig(kubeconfig, {"server": simulator.url}, {})
+        simulator.control({"name": "withheld-tables"}, "/faults")
+        simulator.control({"resource": "configmaps", "rate": CHANGES_A_SECOND}, "/workload")
+        with Daemon(tmp_path, "--config", config, "--kubeconfig", kubeconfig) as daemon:
+            daemon.until(
+                lambda scrape: scrape.total("watchslo_apiserver_timespan_seconds_count", watch="configmaps") > 0,
+                PATIENCE_SECONDS,
+                "an event is measured",
+            )
+            stream = daemon.streams()["configmaps"]
+            assert stream["session"]["representation"] == "metadata"
+            assert stream["audit"]["stalls"] == 0
+            assert len(daemon.log("tables_without_events")) == 1
+            assert daemon.scrape().total("watchslo_watches_closed_total", **{"class": "server"}) == 0

@@ -369,7 +369,8 @@ class GuaranteesConfig(_Section):
     """How the guarantees of watches are verified.
 
     `stream` looks at each watch alone, `compare` also compares what the same watches at several apiservers delivered,
-    and `full` reads all events of busy watches a second time, to compare them with those of the watch.
+    or reads busy watches of a single apiserver again at witnesses now and then, and `full` reads all events of busy
+    watches a second time, to compare them with those of the watch.
     """
 
     level: Literal["stream", "compare", "full"] = "compare"

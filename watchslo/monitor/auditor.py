@@ -1,6 +1,7 @@
 """Audits the watches of one apiserver: decides whether a silent watch is idle, stalled or frozen."""
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -82,7 +83,8 @@ class Auditor:
 
     def add(self, watch: MonitoredWatch) -> None:
         """Begin to keep what is found of a watch."""
-        self._health[watch.identity.number] = Health(self._random, watch.session.deliveries.delivered, time.monotonic())
+        began = -math.inf if watch.identity.replay else time.monotonic()  # a replay begins at an old revision
+        self._health[watch.identity.number] = Health(self._random, watch.session.deliveries.delivered, began)
 
     def remove(self, watch: MonitoredWatch) -> None:
         """Forget what was found of a watch."""

@@ -223,6 +223,9 @@ class Cluster:
         start = await server.start_watch(options, selector)
         if start.refusal and self.faults.closes_silently(kind.stored):
             start = WatchStart(0, over=True)
+        is_withheld = encoder.omits_objects and self.faults.withholds_tables(kind.stored)
+        if is_withheld:
+            start = replace(start, objects=(), missed=())
         self._last_watch += 1
         hops = (SimHop.ENCODING, SimHop.CLIENT) if encoder.form is ObjectForm.OBJECT else (SimHop.CLIENT,)
         delays = [self._delays.hop_delay(hop, kind.stored) for hop in hops]
@@ -242,7 +245,7 @@ class Cluster:
             ),
             self.faults.resume_edits(kind.stored) if start.resumes else {},
         )
-        if not (start.over or start.refusal):  # a watch that ends at once receives no changes
+        if not (start.over or start.refusal or is_withheld):  # a watch that ends at once receives no changes
             server.watches.add(watch)
         try:
             yield watch

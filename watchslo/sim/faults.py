@@ -66,7 +66,8 @@ class Fault:
     watch of each resource, or, with `on_resume`, the first events of every watch that resumes from a revision.
     `stale` marks the resource's group as stale in discovery. `clock` is how far the apiserver's clock is ahead, in
     seconds. `window` is the number of changes that watch caches keep. With `closes_silently`, the apiserver ends a
-    watch cleanly if it cannot resume it, where it would otherwise send a 410.
+    watch cleanly if it cannot resume it, where it would otherwise send a 410. With `withholds_tables`, watches of
+    Tables without objects deliver no event, as through a proxy that looks at the objects to decide what to pass on.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Fault:
     stale: bool = False
     window: int = 0
     closes_silently: bool = False
+    withholds_tables: bool = False
 
 
 def _forbidden(kind: ResourceKind | None, verb: str, namespace: str | None) -> status.StatusError:
@@ -117,6 +119,7 @@ _FAULTS = (
     Fault("tail", "one event in fifty is 3 s late and delays the events behind it", SimHop.CLIENT,
           law="bimodal 20ms 3s 0.02"),
     Fault("stalled-stream", "open watches stay open but deliver nothing", SimHop.CLIENT, held=True),
+    Fault("withheld-tables", "watches of Tables without objects stay open but deliver nothing", withholds_tables=True),
     Fault("frozen-cache", "the watch cache receives nothing from etcd", SimHop.STORAGE, held=True),
     Fault("expired", "every 5 s all watches end with 410 and the watch caches drop their windows",
           disruption=WatchDisruption.EXPIRE),
@@ -228,6 +231,9 @@ class Faults:
 
     def closes_silently(self, resource: str) -> bool:
         return any(active.fault.closes_silently for active in self._matching(resource))
+
+    def withholds_tables(self, resource: str) -> bool:
+        return any(active.fault.withholds_tables for active in self._matching(resource))
 
     def resume_edits(self, resource: str) -> dict[str, EventEdit]:
         """The edits of the first events of a watch that resumes, by the names of their faults."""

@@ -25,7 +25,7 @@ def test_every_fault_can_be_switched_on_and_has_a_description() -> None:
 def test_every_fault_has_an_effect() -> None:
     for fault in FAULTS.values():
         does = (fault.law, fault.held, fault.response, fault.disruption, fault.clock, fault.stale, fault.window)
-        assert any(does) or fault.on_resume, fault.name
+        assert any(does) or fault.on_resume or fault.withholds_tables, fault.name
         assert (fault.edit is not None) == (fault.disruption is WatchDisruption.EDIT or fault.on_resume), fault.name
 
 

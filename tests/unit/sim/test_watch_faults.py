@@ -1,5 +1,6 @@
 """Faults that break the guarantees of watches, over real HTTP."""
 
+import asyncio
 import time
 from dataclasses import replace
 from typing import Any
@@ -113,6 +114,22 @@ async def test_switched_off_fault_edits_nothing_and_sends_what_it_withholds(simu
     second = await api.configmap("b")
     assert await watch.revision() == await idle.revision() == second
     assert (await edits(api))["revision"] == []
+
+
+async def test_tables_without_objects_are_withheld_from_watches(simulate: Simulate) -> None:
+    api = await simulate()
+    start = await api.newest()
+    await switch(api, "withheld-tables")
+    before = await api.configmap("a")
+    table, path = "application/json;as=Table;g=meta.k8s.io;v=v1", f"{CONFIGMAPS}?watch=1&resourceVersion={start}"
+    without = await api.watch(f"{path}&includeObject=None", table)
+    line = asyncio.create_task(without.line())
+    whole = [await api.watch(path, table), await api.watch(path)]
+    after = await api.configmap("b")
+    for watch in whole:
+        assert [await watch.revision(), await watch.revision()] == [before, after]
+    assert not line.done()
+    line.cancel()
 
 
 async def test_bookmark_faults_affect_only_watches_with_bookmarks(simulate: Simulate) -> None:
