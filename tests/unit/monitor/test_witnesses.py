@@ -122,7 +122,10 @@ class TestTicks:
                 (OWN, "nodes"),
                 (OWN, "pods"),
             ]
-            assert {kind for name, kind in cluster.asked_at if name in (TWO, THREE)} == {"tick", "audit"}  # one short read a minute
+            assert {kind for name, kind in cluster.asked_at if name in (TWO, THREE)} == {
+                "tick",
+                "audit",
+            }  # one short read a minute
 
     async def test_all_instances_together_tick_as_often_as_one(self, cluster: Cluster) -> None:
         """There are three of them, one next to each apiserver."""
