@@ -30,7 +30,7 @@ from tests.support.control_plane import EVERYTHING_READABLE, ControlPlane, Etcd
 from tests.support.daemon import Daemon, config_file
 from tests.support.writer import configmap
 from watchslo.config.model import ClockConfig
-from watchslo.kube.client import RENEW_SECONDS
+from watchslo.kube.client import RENEW_REQUESTS
 
 NODES = 5_000
 INTERVALS = (10.0, 30.0, 60.0)  # seconds between the ticks of a node
@@ -283,9 +283,9 @@ async def ticks(on: Plane, tokens: Sequence[str], seconds: float, variants: Mapp
 
 def total(on: Plane, others: float) -> None:
     """Print the cost of all nodes; `others` are other requests per second and node, each at the cost of a tick."""
-    connections = NODES * (1 / RENEW_SECONDS + 1 / WATCH_SECONDS)
     head(f"{NODES:,} nodes, a tick every", "ticks per second", "ticks", "other requests", "TLS", "total")
     for interval in INTERVALS:
+        connections = NODES * ((1 / interval + others) / RENEW_REQUESTS + 1 / WATCH_SECONDS)
         parts = [NODES / interval * on.tick.both, NODES * others * on.tick.both, connections * on.connection.both]
         row(
             f"{interval:g} s",

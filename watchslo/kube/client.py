@@ -59,8 +59,9 @@ REVIEW_SECONDS = 3.0  # a scrape waits for two of them, and times out after ten 
 LIST_SECONDS = 75.0  # for any size: an apiserver aborts after 60 s, even in the middle of the answer
 OPEN_SECONDS = 30.0  # until a watch's headers; priority and fairness may queue it for 15 s
 OVERTIME_SECONDS = 30.0  # that a watch may last longer than its timeout
-IDLE_SECONDS = 60.0  # before an unused connection is closed
+IDLE_SECONDS = 85.0  # before an unused connection is closed: an apiserver closes it after 90 s, a rare tick needs 75 s
 RENEW_SECONDS = 180.0  # between renewals of all connections: a load balancer may route new ones to other apiservers
+RENEW_REQUESTS = 100  # the same, at least, so that rare requests do not spend a TLS handshake each
 _DONE = (HTTPStatus.OK, HTTPStatus.CREATED)
 LONGEST_ERROR_BYTES = 64 * 2**10
 LONGEST_QUOTE = 300  # characters of the server's message
@@ -141,6 +142,15 @@ class Selectors:
 
 
 NOTHING = Selectors(fields=f"metadata.name={ABSENT_NAME}")
+
+
+def has_own_connection(kind: str, selectors: Selectors) -> bool:
+    """Return True if a watch has a connection that no other request uses.
+
+    Short ones, as of audits, share connections: only those that are measured may not. A shard selector is confirmed on
+    the same connection.
+    """
+    return kind == "watch" or selectors.shard is not None
 
 
 NO_METRICS = (
@@ -433,23 +443,26 @@ class WatchResponse:
 
 
 class _Pool:
-    """Connections that requests share, one request at a time; all are replaced every `RENEW_SECONDS`.
+    """Connections that requests share, one request at a time.
 
-    Old connections are closed after the last request on them, so no request is interrupted until `close`.
+    All are replaced after `RENEW_SECONDS` and `RENEW_REQUESTS`, whichever comes last. Old connections are closed after
+    the last request on them, so no request is interrupted until `close`.
     """
 
     def __init__(self) -> None:
         self.is_closed = False
         self._session = _session()
         self._renew_at = time.monotonic() + RENEW_SECONDS
+        self._requests = 0  # on these connections
         self._users: Counter[aiohttp.ClientSession] = Counter()
         self._closing: set[asyncio.Task[None]] = set()
 
     @contextlib.asynccontextmanager
     async def session(self) -> AsyncIterator[aiohttp.ClientSession]:
         """Provide a session for one request, until its answer is read."""
-        if time.monotonic() >= self._renew_at:
+        if self._requests >= RENEW_REQUESTS and time.monotonic() >= self._renew_at:
             self.renew()
+        self._requests += 1
         session = self._session
         self._users[session] += 1
         try:
@@ -472,7 +485,7 @@ class _Pool:
         if self.is_closed:
             return
         retired, self._session = self._session, _session()
-        self._renew_at = time.monotonic() + RENEW_SECONDS
+        self._renew_at, self._requests = time.monotonic() + RENEW_SECONDS, 0
         self._close_unused(retired)
 
     def _close_unused(self, session: aiohttp.ClientSession) -> None:
@@ -487,10 +500,10 @@ class _Pool:
 class Client:
     """The client of one apiserver; open it as a context, on the event loop where it is used.
 
-    Without `address`, it uses the address of the credentials. Each watch has its own connection; all other requests
-    share connections. `requests` counts by (kind, code); the code of a request without an answer is the reason of its
-    failure. A code of HTTP has three digits, so there are at most a thousand of each kind. `responsiveness` knows which
-    requests had an answer.
+    Without `address`, it uses the address of the credentials. Each watch that is measured has its own connection; all
+    other requests share connections. `requests` counts by (kind, code); the code of a request without an answer is the
+    reason of its failure. A code of HTTP has three digits, so there are at most a thousand of each kind.
+    `responsiveness` knows which requests had an answer.
 
     Once the context is left, each request returns `CLOSED`: others may not know yet that an apiserver has left.
     """
@@ -614,7 +627,9 @@ class Client:
             resumes=resumes,
             on_sent=on_sent,
         )
-        async with _session() as session:  # its own, so that no connection outlives the watch
+        # With its own session, no connection outlives the watch.
+        own = has_own_connection(kind, selectors)
+        async with _session() if own else self._pool.session() as session:
             opened = await self._unconfirmed(
                 session, resource, namespace, selectors, resumes=resumes
             ) or await self._open(call, session)

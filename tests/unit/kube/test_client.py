@@ -17,7 +17,7 @@ from tests.unit.kube.conftest import CHUNKED, Known, Server, answer, chunk, conn
 from watchslo import __version__
 from watchslo.errors import ConnectError
 from watchslo.kube import client as client_module
-from watchslo.kube.client import RENEW_SECONDS, Client, Page, Selectors, WatchResponse, request_class
+from watchslo.kube.client import RENEW_REQUESTS, RENEW_SECONDS, Client, Page, Selectors, WatchResponse, request_class
 from watchslo.kube.credentials import Access, Address, Credentials, CredentialSource, stamps
 from watchslo.kube.limiter import Limiter, RequestClass
 from watchslo.kube.representation import Representation
@@ -459,13 +459,52 @@ class TestConnections:
         for later in (0.0, 0.5, 1.1, 1.6):
             at = now + later * RENEW_SECONDS
             monkeypatch.setattr(client_module, "time", SimpleNamespace(monotonic=lambda at=at: at))
+            client._pool._requests = max(client._pool._requests, RENEW_REQUESTS)
             assert isinstance(await tick(client), Reading)
+        assert server.connections == 2
+
+    async def test_are_not_renewed_after_a_few_requests(
+        self, server: Server, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(client_module, "RENEW_REQUESTS", 3)
+        server.script = [answer(EMPTY)] * 4
+        client._pool._renew_at = 0.0
+        for _ in range(3):
+            await tick(client)
+        assert server.connections == 1
+        await tick(client)
+        assert server.connections == 2
+
+    @pytest.mark.parametrize(
+        ("kind", "shard", "used"),
+        [("audit", None, 1), ("history", None, 1), ("watch", None, 3), ("audit", "shard-1", 3)],
+    )
+    async def test_short_watches_share_connections_unless_a_shard_is_confirmed_there(
+        self, server: Server, client: Client, kind: str, shard: str | None, used: int
+    ) -> None:
+        confirms = [answer(CONFIRMED)] if shard else []
+        server.script = [answer(EMPTY), *confirms, CHUNKED + chunk(b""), *confirms, CHUNKED + chunk(b"")]
+        await tick(client)
+        for _ in range(2):
+            request, table = WatchRequest(7, 1), Representation.TABLE
+            async with client.watch(PODS, None, Selectors(shard=shard), request, table, kind=kind) as opened:
+                assert isinstance(opened, WatchResponse)
+                assert await opened.read() == ENDED
+        assert server.connections == used
+
+    async def test_short_watch_that_did_not_end_leaves_no_connection(self, server: Server, client: Client) -> None:
+        server.script = [CHUNKED + chunk(EVENT), answer(EMPTY)]
+        request, table = WatchRequest(7, 1), Representation.TABLE
+        async with client.watch(PODS, None, Selectors(), request, table, kind="audit") as opened:
+            assert isinstance(opened, WatchResponse)
+            await opened.read()
+        assert isinstance(await tick(client), Reading)
         assert server.connections == 2
 
     async def test_old_connections_are_closed(self, server: Server, client: Client) -> None:
         server.script = [answer(EMPTY)] * 2
         await tick(client)
-        client._pool._renew_at = 0.0
+        client._pool._renew_at, client._pool._requests = 0.0, RENEW_REQUESTS
         old = client._pool._session
         await tick(client)
         await closed(client)
@@ -495,7 +534,7 @@ class TestConnections:
         server.script = [half, answer(EMPTY), answer(EMPTY)]
         slow = asyncio.create_task(tick(client))
         await server.asked.wait()
-        client._pool._renew_at = 0.0
+        client._pool._renew_at, client._pool._requests = 0.0, RENEW_REQUESTS
         old = client._pool._session
         for _ in range(2):
             assert isinstance(await tick(client), Reading)

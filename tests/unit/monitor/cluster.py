@@ -7,18 +7,20 @@ import asyncio
 import contextlib
 import json
 import time
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from itertools import groupby
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from structlog.testing import CapturingLogger
 
 from tests.support.protobuf import from_line
 from watchslo.kube.apiservers import LEASES, SLICES
 from watchslo.kube.client import (
+    IDLE_SECONDS,
     LIST_SECONDS,
     METRICS_PATH,
     OnSent,
@@ -27,6 +29,8 @@ from watchslo.kube.client import (
     TakeChunk,
     TakePiece,
     WatchFrames,
+    _Pool,
+    has_own_connection,
     request_class,
 )
 from watchslo.kube.credentials import Access, Address, Credentials, CredentialSource
@@ -86,10 +90,12 @@ class Watch:
     apiserver: str = SERVICE
     queue: asyncio.Queue[bytes | Failure] = field(default_factory=asyncio.Queue)
     open: bool = True
+    ended: bool = False  # by the apiserver, cleanly: its connection can be used again
     kept: list[bytes] = field(default_factory=list)
 
     async def read(self) -> Received:
         said = await self.queue.get()
+        self.ended = said is ENDED
         return said if isinstance(said, Failure) else (time.monotonic(), said)
 
     async def follow(self, take: TakeChunk) -> Failure:
@@ -123,6 +129,43 @@ def because_of(reason: Reason, phase: Phase = Phase.LIST) -> Failure:
     return because(reason, phase=phase)
 
 
+@dataclass
+class Counted:
+    """What burdens apiservers: connections that were opened, lists with objects, and watches.
+
+    Of each watch, `started` has its kind and resource, and by how many revisions it began in the past.
+    """
+
+    handshakes: int = 0
+    lists_with_objects: int = 0
+    started: list[tuple[str, str, int]] = field(default_factory=list)
+
+
+class Session:
+    """Connections to one apiserver, of which idle ones are used again, the oldest first, as those of aiohttp."""
+
+    def __init__(self, cluster: "Cluster") -> None:
+        self._cluster = cluster
+        self._idle: deque[float] = deque()  # since when
+
+    def connect(self, host: str) -> None:
+        """Use an idle connection, or else open one."""
+        if host in self._cluster.dead:
+            self._idle.clear()
+            return
+        while self._idle:
+            if time.monotonic() - self._idle.popleft() <= IDLE_SECONDS:
+                return
+        self._cluster.counted.handshakes += 1
+
+    def release(self) -> None:
+        """Keep the connection of an answer that was read to its end."""
+        self._idle.append(time.monotonic())
+
+    async def close(self) -> None:
+        self._idle.clear()
+
+
 class Door:
     """A client of one apiserver."""
 
@@ -139,9 +182,25 @@ class Door:
 
     async def __aexit__(self, *_: object) -> None:
         self.cluster.doors.discard(self)
+        await self._pool.close()
+
+    @cached_property
+    def _pool(self) -> _Pool:
+        """The real one, of sessions that only count."""
+        return _Pool()
+
+    @contextlib.asynccontextmanager
+    async def _session(self, *, own: bool = False) -> AsyncIterator[Session]:
+        """Provide what counts the connections of one request: those of the pool, or one of its own."""
+        if own:
+            yield Session(self.cluster)
+            return
+        async with self._pool.session() as session:
+            yield cast("Session", session)
 
     def hang_up(self) -> None:
         self.cluster.hung_up += 1
+        self._pool.renew()
 
     async def read_nothing(
         self, resource: Resource, namespace: str, kind: str, at: int | None = None
@@ -152,7 +211,7 @@ class Door:
         if kind == "nudge" and resource.key in self.cluster.frozen:
             await asyncio.sleep(SLOW_SECONDS)
         revision = self.cluster.revision_of(resource) + self.cluster.elsewhere.get(_host(self.name), 0)
-        failure = await self._answer(kind, resource.key, namespace)
+        failure = await self._request(kind, resource.key, namespace)
         if at is not None:
             revision, failure = at, failure or (because_of(Reason.EXPIRED) if at < self.cluster.compacted else None)
         return failure or Reading(resource.key, sent, time.monotonic(), revision, self.name)
@@ -164,7 +223,7 @@ class Door:
             return await self.read_nothing(resource, namespace, "probe_cache")
         sent = time.monotonic()
         revision = self.cluster.revision_at(resource, sent - late)
-        failure = await self._answer("probe_cache", resource.key, namespace)
+        failure = await self._request("probe_cache", resource.key, namespace)
         return failure or Reading(resource.key, sent, time.monotonic(), revision, self.name)
 
     async def list_page(
@@ -180,7 +239,8 @@ class Door:
     ) -> Page | Failure:
         await self.cluster.wait_for_turn(request_class("list"), on_sent)
         sent = time.monotonic()
-        failure = await self._answer("list", resource.key, namespace)
+        failure = await self._request("list", resource.key, namespace)
+        self.cluster.counted.lists_with_objects += not request.absent_name
         token = None if request.continue_token or not request.limit else "more"
         objects = ListedObjects(["a", "b", "c"], ["1", "2", "3"]) if with_objects else None
         return failure or Page(self.cluster.revision_of(resource), 3, 1000, token, sent, time.monotonic(), objects)
@@ -190,7 +250,7 @@ class Door:
         self,
         resource: Resource,
         namespace: str | None,
-        _: Selectors,
+        selectors: Selectors,
         request: WatchRequest,
         representation: Representation,
         *,
@@ -199,39 +259,55 @@ class Door:
         on_sent: OnSent = lambda: None,
     ) -> AsyncIterator[Watch | Failure]:
         await self.cluster.wait_for_turn(request_class(kind, resumes=resumes), on_sent)
-        failure = await self._answer(kind, resource.key, namespace)
-        if failure:
-            yield failure
-            return
-        opened = Watch(resource, request.revision or 0, representation, self.name)
+        async with self._session(own=has_own_connection(kind, selectors)) as session:
+            session.connect(_host(self.name))
+            behind = self.cluster.revision_of(resource) - (request.revision or 0)
+            self.cluster.counted.started.append((kind, resource.key, behind))
+            failure = await self._answer(kind, resource.key, namespace)
+            if failure:
+                session.release()
+                yield failure
+                return
+            opened = Watch(resource, request.revision or 0, representation, self.name)
+            try:
+                async with self._opened(opened, kind, request.timeout):
+                    yield opened
+            finally:
+                if opened.ended:
+                    session.release()
+
+    @contextlib.asynccontextmanager
+    async def _opened(self, opened: Watch, kind: str, seconds: float) -> AsyncIterator[None]:
+        """Let a watch get what a watch of its kind gets."""
         if kind == "discovery":
             self.cluster.address_watches.append(opened)
             try:
-                yield opened
+                yield
             finally:
                 self.cluster.address_watches.remove(opened)
             return
         if kind == "detect_storage":
-            yield self._of_storage(opened, request.timeout)
+            self._of_storage(opened, seconds)
+            yield
             return
         if kind in ("audit", "history", "detect_cache"):
-            self.cluster.looked += [resource.key] * (kind == "detect_cache")
-            self._send_past_events(opened, request.timeout)
-            yield opened
+            self.cluster.looked += [opened.resource.key] * (kind == "detect_cache")
+            self._send_past_events(opened, seconds)
+            yield
             return
         self.cluster.watches.append(opened)
         if self.cluster.catches_up:
             self._send_past(opened, self._edited)
         try:
-            yield opened
+            yield
         finally:
             opened.open = False
 
-    def _of_storage(self, watch: Watch, timeout: float) -> Watch:
-        """Return a watch without events: etcd waits for the future, and refuses in step with its own clock."""
+    def _of_storage(self, watch: Watch, seconds: float) -> None:
+        """Make it a watch without events: etcd waits for the future, and refuses in step with its own clock."""
         if watch.resource.key not in self.cluster.uncached:
-            self._send_past_events(watch, timeout)
-            return watch
+            self._send_past_events(watch, seconds)
+            return
         is_kine, compacted = self.cluster.is_kine, self.cluster.compacted
         if watch.revision < compacted - (not is_kine):
             status = {"kind": "Status", "code": 410, "reason": "Expired", "message": COMPACTED}
@@ -240,8 +316,7 @@ class Door:
             asyncio.get_running_loop().call_later(wait, watch.send, refusal)
         self.cluster.begun.append((watch.revision, self.cluster.revision_of(watch.resource)))
         closes = is_kine and self.cluster.refuses_future and watch.revision > self.cluster.revision_of(watch.resource)
-        asyncio.get_running_loop().call_later(0.0 if closes else timeout, watch.send)
-        return watch
+        asyncio.get_running_loop().call_later(0.0 if closes else seconds, watch.send)
 
     def _send_past_events(self, watch: Watch, timeout: float) -> None:
         """Send what a second watch gets: all events in the cache and an end, or a 410."""
@@ -271,7 +346,7 @@ class Door:
         return self.cluster.edits.get((_host(self.name), event), event)
 
     async def document(self, path: str, _: str = "", seconds: float = LIST_SECONDS) -> bytes | Failure:
-        failure = await self._answer("discovery", path)
+        failure = await self._request("discovery", path)
         if failure:
             return failure
         if path in self.cluster.group_seconds:
@@ -300,10 +375,10 @@ class Door:
         )
 
     async def create(self, kind: str, path: str, _: bytes) -> bytes | Failure:
-        return await self._answer(kind, path) or json.dumps({"status": self.cluster.reviews[kind]}).encode()
+        return await self._request(kind, path) or json.dumps({"status": self.cluster.reviews[kind]}).encode()
 
     async def read_metrics(self, take: TakePiece) -> Failure | None:
-        failure = await self._answer("metrics_page", METRICS_PATH)
+        failure = await self._request("metrics_page", METRICS_PATH)
         if failure is None:
             page = self.cluster.metrics(self.name)
             for start in range(0, len(page), PIECE_BYTES):
@@ -311,7 +386,14 @@ class Door:
         return failure
 
     async def version(self) -> str | Failure:
-        return await self._answer("version") or self.cluster.git_version
+        return await self._request("version") or self.cluster.git_version
+
+    async def _request(self, kind: str, key: str = "", namespace: str | None = None) -> Failure | None:
+        async with self._session() as session:
+            session.connect(_host(self.name))
+            failure = await self._answer(kind, key, namespace)
+            session.release()
+        return failure
 
     async def _answer(self, kind: str, key: str = "", namespace: str | None = None) -> Failure | None:
         cluster = self.cluster
@@ -325,7 +407,10 @@ class Door:
         if _host(self.name) in cluster.dead:
             return because_of(Reason.UNREACHABLE)
         if kind in cluster.hanging or _host(self.name) in cluster.mute:
-            await asyncio.get_running_loop().create_future()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(cluster.patience):
+                    await asyncio.get_running_loop().create_future()
+            return because_of(Reason.TIMEOUT)
         self.responsiveness.heard(time.monotonic())
         if cluster.date_skew is not None:
             date = float(int(cluster.wall() + cluster.skew_at.get(_host(self.name), 0.0)))
@@ -370,6 +455,7 @@ class Cluster(Door):
         self.leases: int | None = None  # as many as there are addresses
         self.dead: set[str] = set()
         self.mute: set[str] = set()  # hosts that accept requests and never answer
+        self.patience: float | None = None  # seconds until a request that is not answered times out
         self.slow_at: dict[str, float] = {}
         self.link_late: dict[str, float] = {}
         self.losing: Counter[str] = Counter()  # hosts whose watches lose so many of the next events
@@ -378,6 +464,7 @@ class Cluster(Door):
         self.address_watches: list[Watch] = []
         self.asked: list[tuple[float, str, str]] = []
         self.asked_at: Counter[tuple[str, str]] = Counter()  # by apiserver and kind
+        self.counted = Counted()
         self.watches: list[Watch] = []  # without those of audits
         self.history: list[tuple[Resource, int, bytes]] = []
         self.committed: list[tuple[float, Resource, int]] = []
@@ -412,6 +499,10 @@ class Cluster(Door):
             return Door(self, name, observe)
         self._observe = observe
         return self
+
+    def session(self) -> Session:
+        """Return what counts the connections of a pool."""
+        return Session(self)
 
     async def wait_for_turn(self, of: RequestClass, on_sent: OnSent = lambda: None) -> None:
         if self.limiter is not None:
