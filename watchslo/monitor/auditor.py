@@ -22,6 +22,7 @@ from watchslo.monitor.watch_audit import WatchAudit
 from watchslo.monitor.watch_identity import WatchIdentity
 from watchslo.snapshot import Guarantee
 from watchslo.watch.audit import (
+    BOOKMARKED_INTERVAL_SECONDS,
     BUSY_INTERVAL_SECONDS,
     CONFIRM_SECONDS,
     LOOK_BACK,
@@ -41,6 +42,7 @@ from watchslo.watch.failure import Failure, Reason
 from watchslo.watch.messages import Violated
 from watchslo.watch.proven_idle import CONFIRMED_SECONDS, REACH_SECONDS
 
+QUIET_INTERVALS = (QUIET_INTERVAL_SECONDS, BOOKMARKED_INTERVAL_SECONDS)
 WELL = (AuditResult.IDLE, AuditResult.ALIVE, AuditResult.UNPROVEN)
 
 
@@ -136,7 +138,7 @@ class Auditor:
         by_number = {watch.identity.number: watch for watch in watches}
         found = ((number, self._interval(watch, now)) for number, watch in by_number.items())
         intervals = {number: interval for number, interval in found if interval is not None}
-        self.quiet = sum(interval == QUIET_INTERVAL_SECONDS for interval in intervals.values())
+        self.quiet = sum(interval in QUIET_INTERVALS for interval in intervals.values())
         if now < self._not_before:
             return None
         chosen = self._schedule.choose(intervals, self._audited, now)
@@ -152,7 +154,7 @@ class Auditor:
         if not watch.session.up or revision is None:
             return None
         if self._is_quiet(watch, now):
-            return QUIET_INTERVAL_SECONDS
+            return BOOKMARKED_INTERVAL_SECONDS if self._lacks_nothing_old(watch, now) else QUIET_INTERVAL_SECONDS
         busy = REPLAY_INTERVAL_SECONDS if self._replays() else BUSY_INTERVAL_SECONDS
         return busy if self._search_from(watch) < revision else None
 
@@ -160,6 +162,17 @@ class Auditor:
         """Return True also for a stalled watch: it is audited as often as a quiet one until the stall is over."""
         is_stalled = self.stalled_for(watch, now) is not None
         return is_stalled or now - watch.session.last_heard >= QUIET_SECONDS
+
+    def _lacks_nothing_old(self, watch: MonitoredWatch, now: float) -> bool:
+        """Return True if all events that a quiet watch may lack are newer than a slot: only asked if audits are rare.
+
+        A bookmark says that the apiserver has sent everything up to its revision, and a tick shows how old the rest is.
+        """
+        slot, revision = self._slot, watch.session.revision
+        if slot <= QUIET_SECONDS or revision is None or self._apiserver.unproven:
+            return False
+        age = watch.statistics.commit_bounds(revision + 1, now)
+        return age is not None and age.upper < slot and self.stalled_for(watch, now) is None
 
     def _log_ends(self, watches: Iterable[MonitoredWatch], now: float) -> None:
         """Log which stalls are over; forget those of watches that have ended."""

@@ -22,6 +22,7 @@ from watchslo.watch.proven_idle import ProvenIdle
 
 QUIET_SECONDS = 5.0  # a watch that delivered something this recently needs no audit
 QUIET_INTERVAL_SECONDS = 12.0  # between two audits of a quiet watch, if the budget allows it
+BOOKMARKED_INTERVAL_SECONDS = 600.0  # the same, if audits are rare and bookmarks show that the watch lacks nothing old
 BUSY_INTERVAL_SECONDS = 300.0  # between two searches for lost events
 REPLAY_INTERVAL_SECONDS = 10.0  # the same, where all events are read a second time
 JITTER = 0.2  # share of an interval by which it varies in both directions
@@ -374,11 +375,13 @@ def detection_seconds(quiet: int, budget: float) -> float | None:
     """Return the seconds within which a stalled watch is found, with `quiet` silent watches; None if audits are off.
 
     In the worst case all watches fall silent at once, the stalled one is audited last, and its cache is frozen, so
-    that two nudges time out. That takes longer than an audit and its grace, with a threshold of up to seven seconds.
+    that two nudges time out. That takes longer than an audit and its grace, with a threshold of up to seven seconds. If
+    audits are rare, a bookmark may have put off the audit for as long as a slot.
     """
     if not budget:
         return None
-    return max(DETECTION_SECONDS, QUIET_SECONDS + (quiet + 1) * slot_seconds(budget) + FROZEN_SECONDS)
+    slot = slot_seconds(budget)
+    return max(DETECTION_SECONDS, max(QUIET_SECONDS, slot) + (quiet + 1) * slot + FROZEN_SECONDS)
 
 
 def slot_seconds(budget: float) -> float:

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import math
 import random
 import time
 from bisect import bisect_left
@@ -19,7 +20,7 @@ from watchslo.clock.tick_schedule import SLOWEST_SECONDS
 from watchslo.kube.client import OnSent, Selectors, request_class
 from watchslo.kube.limiter import Limiter
 from watchslo.kube.representation import Representation
-from watchslo.model import Reading, Resource
+from watchslo.model import Interval, Reading, Resource
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.auditor import Auditor
 from watchslo.monitor.guarantee_record import GuaranteeRecord
@@ -72,6 +73,7 @@ class FakeWatch:
         self.measured = self.counts = True
         self.marked: int | None = None
         self.up = True
+        self.complete_until = -math.inf  # when everything was committed that it has for certain
         self.revision: int | None = revision
         self.newest_event: int | None = None
         self.last_heard = time.monotonic()
@@ -137,6 +139,10 @@ class FakeWatch:
         self.revision = max([self.revision or 0, *self.backlog])
         self.backlog.clear()
         self.delivered.begin(self.revision)
+
+    def commit_bounds(self, revision: int, now: float) -> Interval:
+        assert revision == (self.revision or 0) + 1
+        return Interval(0.0, now - self.complete_until)
 
     def reopen(self, reason: Reason) -> None:
         assert reason is Reason.STALLED
@@ -642,6 +648,47 @@ async def test_many_quiet_watches_are_audited_within_the_stated_time() -> None:
         committed = time.monotonic()
         past.commit()
         assert await stalled(past.streams[-1]) - committed <= promised
+
+
+async def keep_marking(past: Past, stream: FakeWatch) -> None:
+    """Bring a bookmark every minute, of a revision that a tick dated half a minute before, until the watch is stuck."""
+    while not stream.stuck:
+        past.revision += 50  # of other resources
+        stream.mark(past.revision)
+        stream.complete_until = time.monotonic() - 30.0
+        await asyncio.sleep(60.0)
+
+
+@pytest.mark.parametrize(
+    ("budget", "unproven", "least", "most"), [(0.01, None, 5, 8), (0.01, "kine", 25, 37), (0.5, None, 240, 330)]
+)
+async def test_bookmarks_replace_audits_only_where_audits_are_rare(
+    budget: float, unproven: str | None, least: int, most: int
+) -> None:
+    past = Past(PODS)
+    past.apiserver.unproven = unproven
+    async with Audits(past, budget=budget) as audits:
+        marking = asyncio.create_task(keep_marking(past, past.streams[0]))
+        await asyncio.sleep(HOUR_SECONDS)
+        marking.cancel()
+        assert least <= audits.verdicts.total() <= most
+        assert audits.auditor.quiet <= 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_stall_is_found_within_the_stated_time_though_bookmarks_came(seed: int) -> None:
+    past = Past(PODS)
+    (stream,) = past.streams
+    promised = detection_seconds(1, 0.01)
+    assert promised
+    async with Audits(past, seed, budget=0.01):
+        marking = asyncio.create_task(keep_marking(past, stream))
+        await asyncio.sleep(1000.0 + 17.0 * seed)
+        stream.stuck = True
+        committed = time.monotonic()
+        past.commit()
+        assert await stalled(stream) - committed <= promised
+        marking.cancel()
 
 
 # Unproven caches
