@@ -12,16 +12,19 @@ from watchslo.monitor.lag import Lag
 from watchslo.monitor.monitored_watch import MonitoredWatch
 from watchslo.monitor.task_supervisor import contain
 from watchslo.monitor.time_limit import with_time_limit
+from watchslo.watch.backoff import Backoff
 from watchslo.watch.responsiveness import SUSPECT_SECONDS
 
 LOOK_SECONDS = 1.0
 ASK_SECONDS = 5.0  # for the version, which needs no storage
+CAP_SECONDS = 15.0  # of the waits between requests without an answer: thousands of daemons may ask
 
 
 class ResponsivenessLoop:
     """Looks at all apiservers each second, and asks a silent one for its version, which needs no storage.
 
-    It decides for each apiserver whether it is unresponsive, and logs when that begins and ends.
+    While it stays silent, it is asked ever more rarely: ticks and watches ask it too. The loop decides for each
+    apiserver whether it is unresponsive, and logs when that begins and ends.
     """
 
     def __init__(
@@ -29,10 +32,12 @@ class ResponsivenessLoop:
         apiservers: Callable[[], Iterable[Apiserver]],
         watches: Callable[[], Iterable[MonitoredWatch]],
         lag: Lag,
+        random: Callable[[], float],
     ) -> None:
         self._apiservers = apiservers
         self._watches = watches
         self._lag = lag
+        self._random = random
         self._asking: dict[Apiserver, asyncio.Task[None]] = {}
         self._unresponsive: set[Apiserver] = set()
         self._log = structlog.get_logger()
@@ -65,9 +70,11 @@ class ResponsivenessLoop:
         self._log_change(apiserver, now)
 
     async def _ask(self, apiserver: Apiserver) -> None:
-        """Ask for the version; that an answer came is noted by the client."""
-        await with_time_limit(apiserver.client.version(), ASK_SECONDS)
-        await asyncio.sleep(LOOK_SECONDS)  # a refusal comes at once
+        """Ask for the version until anything is answered, which the client notes."""
+        backoff, responsiveness = Backoff(self._random, LOOK_SECONDS, CAP_SECONDS), apiserver.client.responsiveness
+        while responsiveness.silence(time.monotonic()) >= SUSPECT_SECONDS and apiserver in self._apiservers():
+            await with_time_limit(apiserver.client.version(), ASK_SECONDS)
+            await asyncio.sleep(backoff.next(time.monotonic()))  # a refusal comes at once
 
     def _log_change(self, apiserver: Apiserver, now: float) -> None:
         silent_for = apiserver.unresponsive_for(now)

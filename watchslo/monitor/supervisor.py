@@ -84,7 +84,9 @@ class Supervisor:
             lambda: self.reload_succeeded,
         )
         self._evaluator = Evaluator(self._apiservers, self._watches, self.lag, snapshots)
-        self._responsiveness = ResponsivenessLoop(lambda: self._apiservers.all, lambda: self._watches.all, self.lag)
+        self._responsiveness = ResponsivenessLoop(
+            lambda: self._apiservers.all, lambda: self._watches.all, self.lag, random
+        )
         self._log = structlog.get_logger()
 
     async def run(self, stop: asyncio.Event) -> Snapshot:

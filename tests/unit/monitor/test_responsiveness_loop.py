@@ -7,6 +7,7 @@ import pytest
 from tests.unit.monitor.cluster import PODS, Cluster, Log
 from tests.unit.monitor.inside import config, keep_writing, running
 from tests.unit.monitor.test_witnesses import HOSTS
+from watchslo.model import SERVICE
 from watchslo.snapshot import OverallVerdict, Snapshot
 from watchslo.timeline.timeline import Timeline
 from watchslo.timeline.verdict import Level
@@ -97,5 +98,14 @@ async def test_unresponsive_apiserver_is_asked_for_its_version_seldom(cluster: C
         await asyncio.sleep(10)
         before = sum(kind == "version" for _, kind, _ in cluster.asked)
         await asyncio.sleep(60)
-        assert 5 <= sum(kind == "version" for _, kind, _ in cluster.asked) - before <= 12
+        assert 2 <= sum(kind == "version" for _, kind, _ in cluster.asked) - before <= 6
         assert silent(run.snapshot()) == ["service"]
+
+
+async def test_silent_apiserver_is_asked_ever_more_rarely(cluster: Cluster) -> None:
+    async with running(config("pods", metrics="proven", clock={"interval": "30s"})):
+        cluster.kill(SERVICE)
+        await asyncio.sleep(60)
+        before = cluster.count("version")
+        await asyncio.sleep(300)
+        assert 300 / 30 <= cluster.count("version") - before <= 300 / 15
