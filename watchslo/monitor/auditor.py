@@ -164,12 +164,13 @@ class Auditor:
         return is_stalled or now - watch.session.last_heard >= QUIET_SECONDS
 
     def _lacks_nothing_old(self, watch: MonitoredWatch, now: float) -> bool:
-        """Return True if all events that a quiet watch may lack are newer than a slot: only asked if audits are rare.
+        """Return True if an audited watch can lack no event older than a slot; only looked at if audits are rare.
 
         A bookmark says that the apiserver has sent everything up to its revision, and a tick shows how old the rest is.
         """
         slot, revision = self._slot, watch.session.revision
-        if slot <= QUIET_SECONDS or revision is None or self._apiserver.unproven:
+        is_audited = self.health(watch).verdict is not None
+        if slot <= QUIET_SECONDS or revision is None or not is_audited or self._apiserver.unproven:
             return False
         age = watch.statistics.commit_bounds(revision + 1, now)
         return age is not None and age.upper < slot and self.stalled_for(watch, now) is None
