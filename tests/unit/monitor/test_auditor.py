@@ -177,7 +177,7 @@ class Past(Cluster):
         self.asked_forms: list[Representation] = []
         self.withheld_forms: set[Representation] = set()  # those whose events a proxy withholds from second watches
         self.since: list[int] = []  # how many revisions in the past each audit began
-        self.begun: list[float] = []  # and how many seconds, by the oldest change that it shows
+        self.past_seconds: list[float] = []  # and how many seconds, by the oldest change that it shows
         self.times: list[float] = []  # of all changes
         self.said: bytes | None = None  # the answer to audits, instead of the events
         self.silent = False  # audits are never answered
@@ -199,7 +199,7 @@ class Past(Cluster):
     def _note_start(self, after: int) -> None:
         self.since.append(self.revision - after)
         later = self.times[after - START_REVISION :]
-        self.begun.append(time.monotonic() - later[0] if later else 0.0)
+        self.past_seconds.append(time.monotonic() - later[0] if later else 0.0)
 
     def ticked(self, since: float) -> int | None:
         """Return the oldest revision of the ticks sent since then, if there were two every second."""
@@ -749,7 +749,7 @@ async def test_audits_of_a_quiet_uncached_watch_begin_where_the_last_one_ended()
         past.commit(EVENTS)
         await asyncio.sleep(HOUR_SECONDS)
         assert audits.found == {AuditResult.IDLE}
-    assert max(past.begun) < 20.0
+    assert max(past.past_seconds) < 20.0
     assert max(past.since) < 20.0 / 0.2
     assert len(past.since) > 200
 
@@ -764,7 +764,7 @@ async def test_stall_of_an_uncached_watch_is_found_after_a_quiet_hour() -> None:
         assert await stalled(stream) - committed <= DETECTION_SECONDS
         await asyncio.sleep(1800.0)
         assert stream.stalled
-        assert max(past.begun) < REACH_SECONDS + 1.0
+        assert max(past.past_seconds) < REACH_SECONDS + 1.0
         assert len(stream.reopened) >= 5  # also when the withheld event is out of reach of audits
         stream.stuck = False
         stream.deliver()
@@ -785,7 +785,7 @@ async def test_uncached_watch_that_was_not_audited_for_long_is_unproven_until_it
         past.commit(EVENTS)
         await asyncio.sleep(60.0)
         assert audits.found == {AuditResult.UNPROVEN, AuditResult.IDLE}
-    assert max(past.begun) < REACH_SECONDS + 1.0
+    assert max(past.past_seconds) < REACH_SECONDS + 1.0
 
 
 async def test_uncached_watch_without_ticks_is_audited_from_the_present() -> None:
@@ -800,7 +800,7 @@ async def test_uncached_watch_without_ticks_is_audited_from_the_present() -> Non
         committed = time.monotonic()
         past.commit(EVENTS)
         assert await stalled(stream) - committed <= DETECTION_SECONDS
-    assert max(past.begun) < 20.0
+    assert max(past.past_seconds) < 20.0
 
 
 async def test_restored_storage_is_audited_from_its_revision() -> None:
@@ -846,7 +846,7 @@ async def test_search_of_an_uncached_watch_does_not_begin_far_in_the_past() -> N
         stream.ticked = lambda _: None
         await asyncio.sleep(1.0)
         assert audits.auditor._search_from(cast("Any", stream)) == stream.revision
-    assert max(past.begun) < REACH_SECONDS + 1.0
+    assert max(past.past_seconds) < REACH_SECONDS + 1.0
 
 
 # Tables without events
