@@ -4,6 +4,7 @@ import contextlib
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from socketserver import BaseServer
 from typing import Self
 
 
@@ -25,6 +26,23 @@ class Background(ABC):
     @abstractmethod
     def _run(self) -> None:
         """Run until `_over` is set."""
+
+
+class ServerThread:
+    """Runs a server in a thread of its own while its context is open."""
+
+    def __init__(self, server: BaseServer) -> None:
+        self._server = server
+        self._thread = threading.Thread(target=server.serve_forever, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
 
 
 @contextlib.contextmanager

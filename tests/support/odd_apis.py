@@ -2,10 +2,10 @@
 
 import json
 import ssl
-import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Self
+from typing import Any
 
+from tests.support.background import ServerThread
 from tests.support.certs import Pair
 from tests.support.writer import Writer
 
@@ -21,35 +21,26 @@ RESOURCES: dict[str, list[dict[str, Any]]] = {
 """The resources by group: of the first only a subresource, of the second one without verbs."""
 
 
-class OddApis:
+class OddApis(ServerThread):
     """Serves the discovery documents of the groups, each for itself, as servers before aggregated discovery do."""
 
     def __init__(self, pair: Pair) -> None:
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+        server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(pair.certificate, pair.key)
-        self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        super().__init__(server)
+        self._port = server.server_address[1]
 
     def register(self, writer: Writer) -> None:
         """Register the groups at an apiserver, which reaches them by a service that is a name."""
-        port = self._server.server_address[1]
-        spec = {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]}
+        spec = {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": self._port}]}
         writer.create("/api/v1/namespaces/default/services", {"metadata": {"name": SERVICE}, "spec": spec})
         for group in RESOURCES:
             requested = {
                 "group": group,
                 "version": VERSION,
-                "service": {"namespace": "default", "name": SERVICE, "port": port},
+                "service": {"namespace": "default", "name": SERVICE, "port": self._port},
                 "insecureSkipTLSVerify": True,
                 "groupPriorityMinimum": 100,
                 "versionPriority": 100,

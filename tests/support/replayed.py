@@ -1,13 +1,12 @@
 """A recorded exposition of a real instance, served as that of many clusters whose counters continue to rise."""
 
 import re
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Self
 
+from tests.support.background import ServerThread
 from tests.support.control_plane import HOST
 from tests.support.daemon import Daemon
 from tests.support.process import eventually
@@ -78,7 +77,7 @@ def _samples(text: str) -> Iterator[tuple[str, float]]:
             yield series, float(value)
 
 
-class Replay:
+class Replay(ServerThread):
     """Serves a recording at `/NUMBER/metrics`, each number as fast as no other one.
 
     `missing` numbers answer 503, and `overloaded` ones lose half of their time.
@@ -89,18 +88,9 @@ class Replay:
         self.overloaded: set[int] = set()
         self._recording = recording
         self._began = time.monotonic()
-        self._server = ThreadingHTTPServer((HOST, 0), self._handler())
-        self.address = f"{HOST}:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        server = ThreadingHTTPServer((HOST, 0), self._handler())
+        super().__init__(server)
+        self.address = f"{HOST}:{server.server_address[1]}"
 
     def exposition(self, number: int) -> str:
         rates = {OVERLOADED: TAINTED_SHARE if number in self.overloaded else 0.0}
