@@ -368,8 +368,8 @@ def _rank(index: int, label: str) -> bytes:
 class GuaranteesConfig(_Section):
     """How the guarantees of watches are verified.
 
-    `stream` looks at each watch alone, `compare` also compares what the same watches at several apiservers delivered,
-    or reads busy watches of a single apiserver again at witnesses now and then, and `full` reads all events of busy
+    `stream` looks at each watch alone. `compare` also compares what the same watches at several apiservers delivered;
+    of a single apiserver, it reads busy watches again at witnesses now and then. `full` also reads all events of busy
     watches a second time, to compare them with those of the watch.
     """
 
