@@ -7,7 +7,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.watch.test_machine import bookmark, change
+from tests.unit.watch.protocol import bookmark, change
 from watchslo.watch.decode import Added, Deleted, Frame, Frames, Modified
 from watchslo.watch.failure import ENDED, Reason, because
 from watchslo.watch.inventory import Inventory
