@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.transcripts import replay
 from tests.unit.watch.protocol import (
     IN,
     REVISION,
@@ -15,7 +16,7 @@ from tests.unit.watch.protocol import (
     opening,
     watching,
 )
-from tests.unit.watch.transcript import replay
+from tests.unit.watch.transcript import Transcript
 from watchslo.watch import inventory as inventory_module
 from watchslo.watch.decode import Added, Frames, Modified
 from watchslo.watch.failure import RULES, Phase, Reason, classify_status
@@ -64,7 +65,7 @@ TRANSCRIPTS = (
 @pytest.mark.parametrize("topic", TRANSCRIPTS)
 def test_machine_does_what_its_transcripts_say(topic: str, golden: Callable[[str, str], None]) -> None:
     name = f"machine/{topic}.txt"
-    golden(name, replay((TESTS / "golden" / name).read_text()))
+    golden(name, replay((TESTS / "golden" / name).read_text(), lambda beginning: Transcript(beginning).step))
 
 
 # The table

@@ -1,14 +1,12 @@
 """Transcripts of the machine: what happens to it, and what it does about that, as text.
 
 A transcript begins with `# ` and a sentence. Its second line says where it begins: a strategy, a state of `BEGINNINGS`
-unless the machine is new, and `inventory` if it keeps one. Each further line is `input -> outputs | changes`.
+unless the machine is new, and `inventory` if it keeps one. The outcome of an input is `outputs | changes`.
 
 An input begins with the seconds since the last one, if any; outputs count seconds from the start. `look` asks for how
 long the watch has been down, and `restart` begins a new machine at the same apiserver. Events are `+101`, `~101` or
 `-101` (added, modified, deleted), with `/uid` or `@created`. `b101` is a bookmark, `end101` that at the end of a list,
 and `!410` an error. A failure is its reason, with `/status/retry-after/token` if it has them.
-
-`replay` runs the inputs of transcripts, and returns them with the outputs of the present machine.
 """
 
 from dataclasses import fields
@@ -54,22 +52,10 @@ KINDS: dict[str, type[Added | Modified | Deleted]] = {"+": Added, "~": Modified,
 SIGNS = {"ADDED": "+", "MODIFIED": "~", "DELETED": "-"}
 COMMANDS: dict[str, type[Halt | Reopen | Reset]] = {"halt": Halt, "reopen": Reopen, "reset": Reset}
 WATCH_SECONDS = 450  # for which watches ask, as random numbers are 0.5
-INPUT_WIDTH = 34
-
-
-def replay(transcripts: str) -> str:
-    """Return the transcripts with what the machine does now."""
-    return "\n".join(_replay(text.splitlines()) for text in transcripts.split("\n\n"))
-
-
-def _replay(lines: list[str]) -> str:
-    title, beginning, *steps = lines
-    machine = Transcript(beginning)
-    return "\n".join([title, beginning, *(machine.step(step.split(" -> ")[0].strip()) for step in steps), ""])
 
 
 class Transcript:
-    """A machine that is driven by text."""
+    """A machine that is driven by text: `step` takes an input, and returns what the machine did."""
 
     def __init__(self, beginning: str) -> None:
         strategy, *state = beginning.removesuffix(", inventory").split(", ")
@@ -91,7 +77,7 @@ class Transcript:
         outputs = self._take(rest if is_delayed else [first, *rest])
         changes = [now for was, now in zip(before, self._seen(), strict=True) if was != now]
         said = self._down() if text.endswith("look") else "; ".join(map(self._shown, outputs)) or "nothing"
-        return f"  {text:<{INPUT_WIDTH}} -> " + " | ".join([said, *([", ".join(changes)] if changes else [])])
+        return f"{said} | {', '.join(changes)}" if changes else said
 
     def _take(self, words: list[str]) -> list[Output]:
         run = self._run
