@@ -13,32 +13,13 @@ from watchslo.diagnose.diagnosis import Diagnosis
 from watchslo.diagnose.rules import TABLE
 from watchslo.snapshot import Confidence
 
-GOLDEN = Path(__file__).parents[2] / "golden"
-TRANSCRIPTS = (
-    "apiserver_sending",
-    "bandwidth",
-    "cache_behind",
-    "history_short",
-    "monitor_overloaded",
-    "none",
-    "one_resource",
-    "parked_watch",
-    "relist_storm",
-    "slow_ticks",
-    "stalled_stream",
-    "storage_poller",
-    "storage_slow",
-    "time",
-    "unknown",
-    "witnesses",
-    "write_path",
-)
+TRANSCRIPTS = sorted(Path(__file__).parents[2].glob("golden/causes/*.txt"))
+assert TRANSCRIPTS
 
 
-@pytest.mark.parametrize("topic", TRANSCRIPTS)
-def test_causes_are_those_of_the_transcripts(topic: str, golden: Callable[[str, str], None]) -> None:
-    name = f"causes/{topic}.txt"
-    golden(name, replay((GOLDEN / name).read_text(), begin))
+@pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
+def test_causes_are_those_of_the_transcripts(path: Path, golden: Callable[[str, str], None]) -> None:
+    golden(f"causes/{path.name}", replay(path.read_text(), begin))
 
 
 def test_diagnosis_pauses_after_each_watch_and_rule() -> None:

@@ -297,14 +297,20 @@ class Past(Cluster):
             opened.open = False
 
 
+def cluster_of(*resources: Resource) -> tuple[Past, FakeWatch]:
+    """Return a cluster and the watch of the last of these resources."""
+    past = Past(*resources)
+    return past, past.streams[-1]
+
+
 class Audits:
     """An auditor that runs."""
 
-    def __init__(self, past: Past, seed: int = 1, budget: float = 2.0) -> None:
+    def __init__(self, past: Past, seed: int = 1, budget: float = 2.0, *, replays: bool = False) -> None:
         self.past = past
         self.budget = budget
         self.is_late = False
-        self.replays = False
+        self.replays = replays
         self.auditor = Auditor(
             lambda: cast("Any", past.streams),
             past.apiserver,
@@ -360,6 +366,13 @@ async def when(holds: Callable[[], bool]) -> float:
 
 async def stalled(stream: FakeWatch) -> float:
     return await when(lambda: stream.stalled)
+
+
+async def seconds_until_stalled(past: Past, stream: FakeWatch) -> float:
+    """Commit a change, and return after how many seconds its watch is known to be stalled."""
+    committed = time.monotonic()
+    past.commit(stream.resource)
+    return await stalled(stream) - committed
 
 
 async def over(stream: FakeWatch) -> float:
@@ -486,16 +499,14 @@ async def write(past: Past, chance: random.Random) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_dead_watch_is_reopened_and_delivers_everything(seed: int, log: Log) -> None:
     chance = random.Random(seed)
-    past = Past(*many(7), PODS)
-    stream = past.streams[-1]
+    past, stream = cluster_of(*many(7), PODS)
     async with Audits(past, seed) as audits:
         await asyncio.sleep(chance.uniform(0.0, 60.0))
         past.commit()
         await asyncio.sleep(chance.uniform(0.0, 20.0))
         stream.stuck = True
-        committed, _ = time.monotonic(), past.commit()
         writing = asyncio.create_task(write(past, chance))
-        assert await stalled(stream) - committed <= DETECTION_SECONDS
+        assert await seconds_until_stalled(past, stream) <= DETECTION_SECONDS
         assert await over(stream) - stream.reopened[0] <= REOPENING_SECONDS + 0.1
         writing.cancel()
         assert stream.revision == past.revision
@@ -508,8 +519,7 @@ async def test_dead_watch_is_reopened_and_delivers_everything(seed: int, log: Lo
 
 
 async def test_withheld_event_is_as_old_as_the_clock_proves() -> None:
-    past = Past(PODS)
-    stream = past.streams[0]
+    past, stream = cluster_of(PODS)
     stream.stuck = stream.hopeless = True
     committed = time.monotonic()
     past.commit()
@@ -524,8 +534,7 @@ async def test_withheld_event_is_as_old_as_the_clock_proves() -> None:
 
 
 async def test_undated_withheld_event_is_as_old_as_its_audit() -> None:
-    past = Past(PODS)
-    stream = past.streams[0]
+    past, stream = cluster_of(PODS)
     stream.stuck = stream.hopeless = True
     stream.ages = lambda revisions, _: [0.0] * len(revisions)  # type: ignore[method-assign,assignment]
     past.commit()
@@ -536,8 +545,7 @@ async def test_undated_withheld_event_is_as_old_as_its_audit() -> None:
 
 
 async def test_lasting_stall_counts_once_and_reopens_ever_more_rarely() -> None:
-    past = Past(PODS)
-    stream = past.streams[0]
+    past, stream = cluster_of(PODS)
     stream.stuck = stream.hopeless = True
     past.commit()
     async with Audits(past):
@@ -547,8 +555,7 @@ async def test_lasting_stall_counts_once_and_reopens_ever_more_rarely() -> None:
 
 
 async def test_stalled_busy_watch_is_found_as_soon_as_a_quiet_one() -> None:
-    past = Past(PODS)
-    stream = past.streams[0]
+    past, stream = cluster_of(PODS)
     async with Audits(past):
         for _ in range(200):
             past.commit()
@@ -561,8 +568,7 @@ async def test_stalled_busy_watch_is_found_as_soon_as_a_quiet_one() -> None:
 
 
 async def test_watch_that_closes_during_an_audit_is_not_stalled() -> None:
-    past = Past(PODS)
-    stream = past.streams[0]
+    past, stream = cluster_of(PODS)
     stream.stuck = True
     past.commit()
     async with Audits(past) as audits:
@@ -602,15 +608,12 @@ async def test_stall_of_an_ended_watch_is_forgotten(log: Log) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_frozen_cache_is_found_and_its_end_too(seed: int, log: Log) -> None:
     chance = random.Random(seed)
-    past = Past(*many(7), PODS)
-    stream = past.streams[-1]
+    past, stream = cluster_of(*many(7), PODS)
     async with Audits(past, seed) as audits:
         await asyncio.sleep(chance.uniform(0.0, 60.0))
         past.freeze(PODS)
         await asyncio.sleep(chance.uniform(0.0, 3.0))
-        committed = time.monotonic()
-        past.commit()
-        assert await stalled(stream) - committed <= DETECTION_SECONDS
+        assert await seconds_until_stalled(past, stream) <= DETECTION_SECONDS
         assert stream.health.stalled_for(time.monotonic(), stream.revision) == pytest.approx(11.0, abs=0.2)
         await asyncio.sleep(40.0)
         past.thaw(PODS)
@@ -625,8 +628,7 @@ async def test_frozen_cache_is_found_and_its_end_too(seed: int, log: Log) -> Non
 
 
 async def test_late_cache_that_delivers_is_not_frozen() -> None:
-    past = Past(*many(3), PODS)
-    stream = past.streams[-1]
+    past, stream = cluster_of(*many(3), PODS)
     past.freeze(PODS)
     async with Audits(past) as audits:
         for _ in range(40):
@@ -645,9 +647,7 @@ async def test_many_quiet_watches_are_audited_within_the_stated_time() -> None:
     async with Audits(past, budget=1.0):
         await asyncio.sleep(100.0)
         past.freeze(PODS)
-        committed = time.monotonic()
-        past.commit()
-        assert await stalled(past.streams[-1]) - committed <= promised
+        assert await seconds_until_stalled(past, past.streams[-1]) <= promised
 
 
 async def keep_marking(past: Past, stream: FakeWatch) -> None:
@@ -685,9 +685,7 @@ async def test_stall_is_found_within_the_stated_time_though_bookmarks_came(seed:
         marking = asyncio.create_task(keep_marking(past, stream))
         await asyncio.sleep(1000.0 + 17.0 * seed)
         stream.stuck = True
-        committed = time.monotonic()
-        past.commit()
-        assert await stalled(stream) - committed <= promised
+        assert await seconds_until_stalled(past, stream) <= promised
         marking.cancel()
 
 
@@ -702,9 +700,7 @@ async def test_unproven_cache_is_never_idle_but_can_stall(version: str | None, u
         await asyncio.sleep(60.0)
         assert audits.found == {AuditResult.UNPROVEN}
         past.streams[0].stuck = True
-        committed = time.monotonic()
-        past.commit()
-        assert await stalled(past.streams[0]) - committed <= DETECTION_SECONDS
+        assert await seconds_until_stalled(past, past.streams[0]) <= DETECTION_SECONDS
 
 
 async def test_uncached_resource_is_proven_idle_on_any_version() -> None:
@@ -759,9 +755,7 @@ async def test_stall_of_an_uncached_watch_is_found_after_a_quiet_hour() -> None:
     async with churn(past), Audits(past) as audits:
         await asyncio.sleep(HOUR_SECONDS)
         stream.stuck = stream.hopeless = True
-        committed = time.monotonic()
-        past.commit(EVENTS)
-        assert await stalled(stream) - committed <= DETECTION_SECONDS
+        assert await seconds_until_stalled(past, stream) <= DETECTION_SECONDS
         await asyncio.sleep(1800.0)
         assert stream.stalled
         assert max(past.past_seconds) < REACH_SECONDS + 1.0
@@ -797,9 +791,7 @@ async def test_uncached_watch_without_ticks_is_audited_from_the_present() -> Non
         await asyncio.sleep(300.0)
         assert audits.found == {AuditResult.UNPROVEN}
         stream.stuck = True
-        committed = time.monotonic()
-        past.commit(EVENTS)
-        assert await stalled(stream) - committed <= DETECTION_SECONDS
+        assert await seconds_until_stalled(past, stream) <= DETECTION_SECONDS
     assert max(past.past_seconds) < 20.0
 
 
@@ -886,8 +878,7 @@ async def test_watch_that_never_had_an_event_costs_no_more_requests() -> None:
 
 
 async def test_watch_without_events_whose_tables_show_them_is_stalled() -> None:
-    past = Past(PODS)
-    stream = past.streams[0]
+    past, stream = cluster_of(PODS)
     stream.stuck = stream.hopeless = True
     past.commit()
     async with Audits(past):
@@ -974,21 +965,28 @@ async def test_unavailable_resource_does_not_delay_other_audits(reason: Reason) 
         assert past.count("nudge") >= 220
 
 
-@pytest.mark.parametrize("said", [GONE, b"", b"garbage\n", json.dumps({"type": "BOOKMARK"}).encode()])
-async def test_audit_with_a_useless_answer_fails(said: bytes) -> None:
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        ({"said": GONE}, AuditResult.FAILED),
+        ({"silent": True}, AuditResult.FAILED),
+        ({"said": b""}, AuditResult.IDLE),
+        ({"said": b"garbage\n"}, AuditResult.IDLE),
+        ({"said": json.dumps({"type": "BOOKMARK"}).encode()}, AuditResult.IDLE),
+        ({"said": line("BOOKMARK", 900) + line("MODIFIED", "unparsable")}, AuditResult.IDLE),
+    ],
+    ids=["expired", "no answer", "nothing", "garbage", "empty bookmark", "bookmark and unparsable event"],
+)
+async def test_audit_with_an_answer_without_events_is_idle_or_failed(
+    changed: dict[str, object], found: AuditResult
+) -> None:
     past = Past(PODS)
-    past.said = said
+    for name, value in changed.items():
+        setattr(past, name, value)
     async with Audits(past) as audits:
-        await audits.until(*AuditResult)
-        assert audits.found == {AuditResult.FAILED if said is GONE else AuditResult.IDLE}
-
-
-async def test_audit_ignores_bookmarks() -> None:
-    past = Past(PODS)
-    past.said = line("BOOKMARK", 900) + line("MODIFIED", "unparsable")
-    async with Audits(past) as audits:
-        await audits.until(*AuditResult)
-        assert audits.found == {AuditResult.IDLE}
+        await asyncio.sleep(120.0)
+        assert audits.found == {found}
+        assert audits.verdicts[found] >= 6
 
 
 async def test_bookmark_during_an_audit_leaves_the_watch_idle() -> None:
@@ -1000,15 +998,6 @@ async def test_bookmark_during_an_audit_leaves_the_watch_idle() -> None:
             past.streams[0].mark(revision)
             await audits.until(*AuditResult)
         assert audits.found == {AuditResult.IDLE}
-
-
-async def test_hanging_audit_is_ended() -> None:
-    past = Past(PODS)
-    past.silent = True
-    async with Audits(past) as audits:
-        await asyncio.sleep(120.0)
-        assert audits.found == {AuditResult.FAILED}
-        assert audits.verdicts[AuditResult.FAILED] >= 6
 
 
 async def test_audit_with_an_endless_line_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -1055,8 +1044,7 @@ async def busy(past: Past, seconds: float, gap: float = 1.0) -> None:
 
 
 async def test_lost_event_is_counted_once(log: Log) -> None:
-    past = Past(PODS)
-    stream = past.streams[0]
+    past, stream = cluster_of(PODS)
     async with Audits(past) as audits:
         await busy(past, 30.0)
         past.lose()
@@ -1073,8 +1061,7 @@ async def test_lost_event_is_counted_once(log: Log) -> None:
 
 
 async def test_event_before_the_watch_opened_is_not_lost() -> None:
-    past = Past(PODS)
-    stream = past.streams[0]
+    past, stream = cluster_of(PODS)
     async with Audits(past) as audits:
         await busy(past, 30.0)
         past.lose()
@@ -1086,8 +1073,7 @@ async def test_event_before_the_watch_opened_is_not_lost() -> None:
 
 
 async def test_event_that_only_one_audit_shows_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    past = Past(PODS)
-    stream = past.streams[0]
+    past, stream = cluster_of(PODS)
     async with Audits(past) as audits:
         await busy(past, 30.0)
         past.lose()
@@ -1105,8 +1091,7 @@ async def test_event_that_only_one_audit_shows_is_not_lost(monkeypatch: pytest.M
 
 
 async def test_lost_event_whose_confirmation_fails_is_searched_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    past = Past(PODS)
-    stream = past.streams[0]
+    past, stream = cluster_of(PODS)
     async with Audits(past) as audits:
         await busy(past, 30.0)
         past.lose()
@@ -1125,10 +1110,8 @@ async def test_lost_event_whose_confirmation_fails_is_searched_again(monkeypatch
 @pytest.mark.parametrize("calm", [False, True])
 async def test_each_event_is_read_a_second_time_where_that_is_wanted(calm: bool) -> None:  # noqa: FBT001
     """Also of a watch that is quiet most of the time."""
-    past = Past(PODS)
-    stream = past.streams[0]
-    async with Audits(past) as audits:
-        audits.replays = True
+    past, stream = cluster_of(PODS)
+    async with Audits(past, replays=True) as audits:
         for number in range(60):
             await busy(past, 5.0)
             if number == 20:
@@ -1144,10 +1127,8 @@ async def test_each_event_is_read_a_second_time_where_that_is_wanted(calm: bool)
 
 async def test_events_after_a_compaction_are_read_a_second_time() -> None:
     """Of a resource without a watch cache: the 410 does not say where the storage begins now."""
-    past = Past(PODS)
-    stream = past.streams[0]
-    async with Audits(past) as audits:
-        audits.replays = True
+    past, stream = cluster_of(PODS)
+    async with Audits(past, replays=True):
         await busy(past, 30.0)
         before = stream.guarantees.reading(0).checked["reliable"]
         past.revision += 1000
@@ -1171,10 +1152,8 @@ async def test_second_watch_that_ends_too_early_proves_nothing(monkeypatch: pyte
 
 async def test_event_that_each_watch_skips_at_its_start_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """Second watches skip their first event too."""
-    past = Past(PODS)
-    stream = past.streams[0]
-    async with Audits(past) as audits:
-        audits.replays = True
+    past, stream = cluster_of(PODS)
+    async with Audits(past, replays=True) as audits:
         await busy(past, 30.0)
         stream.close()
         lost = past.commit()
@@ -1194,8 +1173,7 @@ async def test_event_that_each_watch_skips_at_its_start_is_lost(monkeypatch: pyt
 
 async def test_frozen_cache_is_found_while_events_are_read_a_second_time() -> None:
     past = Past(PODS, NODES)
-    async with Audits(past) as audits:
-        audits.replays = True
+    async with Audits(past, replays=True) as audits:
         await busy(past, 10.0)
         past.freeze(PODS)
         past.commit()
@@ -1220,8 +1198,7 @@ async def test_search_is_limited_to_most_events() -> None:
 
 
 async def test_bookmark_of_the_future_is_counted_once(log: Log) -> None:
-    past = Past(PODS)
-    stream = past.streams[0]
+    past, stream = cluster_of(PODS)
     async with Audits(past) as audits:
         stream.mark(past.revision + 7)
         await asyncio.sleep(60.0)
@@ -1271,10 +1248,8 @@ async def test_bookmark_is_not_judged_by_a_storage_whose_reads_prove_nothing() -
 
 
 async def test_second_watch_begins_later_if_the_earlier_event_expired(monkeypatch: pytest.MonkeyPatch) -> None:
-    past = Past(PODS)
-    stream = past.streams[0]
-    async with Audits(past) as audits:
-        audits.replays = True
+    past, stream = cluster_of(PODS)
+    async with Audits(past, replays=True):
         await busy(past, 20.0)
         stream.close()
         stream.open()
@@ -1294,8 +1269,7 @@ async def test_second_watch_begins_later_if_the_earlier_event_expired(monkeypatc
 
 async def test_stalled_watch_is_reopened_if_its_revision_expired() -> None:
     """An apiserver was restarted, and the connection to it is dead: no second watch shows what is withheld."""
-    past = Past(PODS)
-    stream = past.streams[0]
+    past, stream = cluster_of(PODS)
     stream.stuck = stream.hopeless = True
     async with Audits(past) as audits:
         past.commit()
@@ -1319,8 +1293,7 @@ async def test_zero_budget_sends_no_audits_until_it_is_raised() -> None:
 
 
 async def test_zero_budget_clears_frozen_caches(log: Log) -> None:
-    past = Past(*many(3), PODS)
-    stream = past.streams[-1]
+    past, stream = cluster_of(*many(3), PODS)
     past.freeze(PODS)
     past.commit()
     async with Audits(past) as audits:
@@ -1347,8 +1320,7 @@ async def test_past_that_the_apiserver_drops_is_searched_from_the_oldest_revisio
 ) -> None:
     """If a 410 does not name it, the last events of one search are searched."""
     monkeypatch.setattr("watchslo.monitor.auditor.MOST_EVENTS", 200)
-    past = Past(PODS)
-    stream = past.streams[0]
+    past, stream = cluster_of(PODS)
     stream.replay = True
     for _ in range(300):
         past.commit()
@@ -1361,8 +1333,7 @@ async def test_past_that_the_apiserver_drops_is_searched_from_the_oldest_revisio
         return shown(resource, after)
 
     monkeypatch.setattr(past, "shown", expired)
-    async with Audits(past) as audits:
-        audits.replays = True
+    async with Audits(past, replays=True):
         await busy(past, 60.0)
     assert stream.violated == {}
     compared = stream.guarantees.reading(0).checked["reliable"]
@@ -1371,15 +1342,13 @@ async def test_past_that_the_apiserver_drops_is_searched_from_the_oldest_revisio
 
 
 async def test_second_watch_that_ends_before_it_has_shown_all_continues_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    past = Past(PODS)
-    stream = past.streams[0]
+    past, stream = cluster_of(PODS)
     stream.replay = True
     for _ in range(300):
         past.commit()
     shown = past.shown
     monkeypatch.setattr(past, "shown", lambda resource, after: shown(resource, after)[:100])
-    async with Audits(past) as audits:
-        audits.replays = True
+    async with Audits(past, replays=True):
         for _ in range(60):
             stream.last_heard = time.monotonic()
             await asyncio.sleep(1.0)
@@ -1388,8 +1357,7 @@ async def test_second_watch_that_ends_before_it_has_shown_all_continues_there(mo
 
 async def test_oldest_revision_that_expires_before_the_search_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each look drops the oldest event, as a busy cache does."""
-    past = Past(PODS)
-    stream = past.streams[0]
+    past, stream = cluster_of(PODS)
     stream.replay = True
     for _ in range(300):
         past.commit()
@@ -1402,8 +1370,7 @@ async def test_oldest_revision_that_expires_before_the_search_is_followed(monkey
         return shown(resource, after)
 
     monkeypatch.setattr(past, "shown", expired)
-    async with Audits(past) as audits:
-        audits.replays = True
+    async with Audits(past, replays=True):
         for _ in range(30):
             stream.last_heard = time.monotonic()
             await asyncio.sleep(1.0)

@@ -44,28 +44,14 @@ from watchslo.watch.strategy import PAGED, PARALLEL, TAIL
 from watchslo.watch.transitions import CONTRACTS, TRANSITIONS, State, Trigger, transitions_markdown
 
 TESTS = Path(__file__).parents[2]
-TRANSCRIPTS = (
-    "cache",
-    "commands",
-    "down",
-    "endings",
-    "errors",
-    "events",
-    "gaps",
-    "inventory",
-    "lists",
-    "missing",
-    "parallel",
-    "replay",
-    "streamed",
-    "types",
-)
+TRANSCRIPTS = sorted(TESTS.glob("golden/machine/*.txt"))
+assert TRANSCRIPTS
 
 
-@pytest.mark.parametrize("topic", TRANSCRIPTS)
-def test_machine_does_what_its_transcripts_say(topic: str, golden: Callable[[str, str], None]) -> None:
-    name = f"machine/{topic}.txt"
-    golden(name, replay((TESTS / "golden" / name).read_text(), lambda beginning: Transcript(beginning).step))
+@pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
+def test_machine_does_what_its_transcripts_say(path: Path, golden: Callable[[str, str], None]) -> None:
+    text = replay(path.read_text(), lambda beginning: Transcript(beginning).step)
+    golden(f"machine/{path.name}", text)
 
 
 # The table
