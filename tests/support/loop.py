@@ -16,9 +16,11 @@ LOOPBACK_SECONDS = 0.002  # of real time, for the kernel to pass on what one soc
 
 class _Selector(selectors.DefaultSelector):
     now = START_SECONDS
+    turn_seconds = 0.0
     threads = 0
 
     def select(self, timeout: float | None = None) -> list[Any]:
+        self.now += self.turn_seconds
         ready = super().select(0)
         if ready or timeout == 0:
             return ready
@@ -36,11 +38,13 @@ class _Selector(selectors.DefaultSelector):
 class JumpingLoop(asyncio.SelectorEventLoop):
     """An event loop whose time starts at `START_SECONDS` and stands still while a thread works for it.
 
-    Its sockets may be connected to each other: time also stands still while bytes are on their way.
+    Its sockets may be connected to each other: time also stands still while bytes are on their way. Each turn of the
+    loop takes `turn_seconds`: if that is not 0, events of different turns have different times.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, turn_seconds: float = 0.0) -> None:
         self._clock = _Selector()
+        self._clock.turn_seconds = turn_seconds
         super().__init__(self._clock)
 
     def time(self) -> float:

@@ -1,6 +1,8 @@
 """An HTTP client of the simulated apiserver for tests; it shares no code with watchslo."""
 
+import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -9,7 +11,18 @@ from typing import Any
 import aiohttp
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
-TIMEOUT = aiohttp.ClientTimeout(total=60)
+CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+CRD = {
+    "metadata": {"name": "widgets.example.com"},
+    "spec": {
+        "group": "example.com",
+        "scope": "Namespaced",
+        "names": {"plural": "widgets", "kind": "Widget"},
+        "versions": [{"name": "v1", "served": True, "storage": True}],
+    },
+}
+TIMEOUT = aiohttp.ClientTimeout(total=7200)  # longer than any watch
+RETRY_SECONDS = 0.01
 
 
 @dataclass(frozen=True)
@@ -49,6 +62,11 @@ class Watch:
         """Return the types of all events until the watch ends."""
         return [json.loads(line)["type"] async for line in self.response.content]
 
+    async def arrivals(self) -> list[tuple[str, int]]:
+        """Return the types of all events until the watch ends, and after how many seconds from now they arrive."""
+        began = time.monotonic()
+        return [(json.loads(line)["type"], round(time.monotonic() - began)) async for line in self.response.content]
+
 
 class Api:
     def __init__(self, url: str, session: aiohttp.ClientSession, stack: AsyncExitStack) -> None:
@@ -82,6 +100,12 @@ class Api:
 
     async def newest(self, collection: str = CONFIGMAPS) -> int:
         return (await self.get(f"{collection}?fieldSelector=metadata.name=absent")).revision
+
+    async def served(self, path: str) -> Answer:
+        """Repeat a request while its resource is unknown or its cache is being filled; return the other answer."""
+        while (answer := await self.get(path)).code in (404, 429):  # noqa: ASYNC110 - the server decides when
+            await asyncio.sleep(RETRY_SECONDS)
+        return answer
 
     async def watch(self, path: str, accept: str = "application/json") -> Watch:
         response = await self._stack.enter_async_context(

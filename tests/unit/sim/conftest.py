@@ -1,6 +1,7 @@
-"""A simulated cluster over real HTTP; the time of some tests jumps."""
+"""A simulated cluster over real HTTP, whose time jumps."""
 
 import asyncio
+import functools
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
@@ -16,12 +17,15 @@ from watchslo.sim.control import SimConfig
 from watchslo.sim.simulation import simulated
 
 WALL_SECONDS = 1_700_000_000.0
-JUMPING = ("test_proxy.py", "test_published_metrics.py")
-"""The files whose tests decide when something happens; the others wait for what happens, whenever it does."""
+TURN_SECONDS = 1e-6
+REAL = "test_process.py"
+"""The file whose tests start processes, and wait for them on the real clock."""
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    return {"jumping": JumpingLoop} if item.path.name in JUMPING else {"real": asyncio.new_event_loop}
+    if item.path.name == REAL:
+        return {"real": asyncio.new_event_loop}
+    return {"jumping": functools.partial(JumpingLoop, TURN_SECONDS)}
 
 
 @pytest.fixture(autouse=True)

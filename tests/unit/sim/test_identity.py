@@ -1,31 +1,28 @@
+import asyncio
 from datetime import datetime
 
 import pytest
 
 from tests.unit.sim.api import Simulate
 from watchslo.sim import identity
-from watchslo.sim.identity import RENEW_INTERVAL_SECONDS
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 APISERVER_LEASES = f"{LEASES}?labelSelector=apiserver.kubernetes.io/identity%3Dkube-apiserver"
 
 
-async def test_identity_lease_is_renewed(simulate: Simulate, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert RENEW_INTERVAL_SECONDS == 10.0
-    monkeypatch.setattr(identity, "RENEW_INTERVAL_SECONDS", 0.0)
+async def test_identity_lease_is_renewed_each_ten_seconds(simulate: Simulate) -> None:
     api = await simulate()
     (first,) = (await api.get(APISERVER_LEASES)).json["items"]
+    await asyncio.sleep(10.0)
     (later,) = (await api.get(APISERVER_LEASES)).json["items"]
     assert first["metadata"]["uid"] == later["metadata"]["uid"]
-    assert instant(first) < instant(later)
+    assert (instant(later) - instant(first)).total_seconds() == pytest.approx(10.0, abs=0.01)
 
 
-async def test_identity_lease_is_created_again_after_deletion(
-    simulate: Simulate, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(identity, "RENEW_INTERVAL_SECONDS", 0.0)
+async def test_identity_lease_is_created_again_after_deletion(simulate: Simulate) -> None:
     api = await simulate()
     assert (await api.write("DELETE", f"{LEASES}/{identity.NAME}")).code == 200
+    await asyncio.sleep(10.0)
     assert len((await api.get(APISERVER_LEASES)).json["items"]) == 1
 
 

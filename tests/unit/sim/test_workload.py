@@ -49,25 +49,20 @@ async def test_object_batch_is_created() -> None:
     simulated.stop()
 
 
-def test_bursty_writer_keeps_the_number_of_objects_of_its_plan(jumping: asyncio.Runner) -> None:
+async def test_bursty_writer_keeps_the_number_of_objects_of_its_plan() -> None:
     """A write deletes an object, and the next one creates its replacement."""
     plan = WorkloadPlan("leases.coordination.k8s.io", rate=1000.0, pattern="bursty", objects=3)
-
-    async def work() -> tuple[set[int], int]:
-        simulated = cluster()
-        workload = Workload(simulated, Random(7))
-        workload.set(plan)
-        await asyncio.sleep(0.1)
-        numbers = set()
-        for _ in range(200):
-            await asyncio.sleep(0.01)
-            numbers.add(simulated.state()[plan.resource]["objects"])
-        written = workload._writers[plan.resource].written
-        await workload.stop()
-        simulated.stop()
-        return numbers, written
-
-    numbers, written = jumping.run(work())
+    simulated = cluster()
+    workload = Workload(simulated, Random(7))
+    workload.set(plan)
+    await asyncio.sleep(0.1)
+    numbers = set()
+    for _ in range(200):
+        await asyncio.sleep(0.01)
+        numbers.add(simulated.state()[plan.resource]["objects"])
+    written = workload._writers[plan.resource].written
+    await workload.stop()
+    simulated.stop()
     assert numbers == {2, 3}
     assert written == pytest.approx(2100, rel=0.3)
 
