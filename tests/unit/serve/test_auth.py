@@ -101,26 +101,21 @@ def test_other_paths_need_a_token(path: str) -> None:
     assert guarded.asked == [("secret", path if path == "/metrics" else "/")]
 
 
-def test_unknown_token_gets_401() -> None:
-    guarded = GuardedApp(AccessDecision.UNKNOWN)
-    status, headers, body = guarded.ask("/metrics", BEARER)
-    assert (status, headers["www-authenticate"]) == (401, "Bearer")
-    assert body == b'{"detail":"Unauthorized"}'
-    assert not guarded.reached
-
-
-def test_forbidden_token_gets_403() -> None:
-    guarded = GuardedApp(AccessDecision.FORBIDDEN)
-    status, headers, body = guarded.ask("/metrics", BEARER)
-    assert (status, body) == (403, b'{"detail":"Forbidden"}')
-    assert "www-authenticate" not in headers
-    assert not guarded.reached
-
-
-def test_unavailable_review_gets_503() -> None:
-    guarded = GuardedApp(UnavailableError("Not now."))
-    status, headers, body = guarded.ask("/metrics", BEARER)
-    assert (status, headers["retry-after"], body) == (503, "1", b'{"detail":"Not now."}')
+@pytest.mark.parametrize(
+    ("verdict", "status", "headers", "body"),
+    [
+        (AccessDecision.UNKNOWN, 401, {"www-authenticate": "Bearer"}, b'{"detail":"Unauthorized"}'),
+        (AccessDecision.FORBIDDEN, 403, {}, b'{"detail":"Forbidden"}'),
+        (UnavailableError("Not now."), 503, {"retry-after": "1"}, b'{"detail":"Not now."}'),
+    ],
+)
+def test_request_that_is_not_allowed_is_refused(
+    verdict: AccessDecision | UnavailableError, status: int, headers: dict[str, str], body: bytes
+) -> None:
+    guarded = GuardedApp(verdict)
+    answered, sent, text = guarded.ask("/metrics", BEARER)
+    assert (answered, text) == (status, body)
+    assert {name: value for name, value in sent.items() if name in ("www-authenticate", "retry-after")} == headers
     assert not guarded.reached
 
 

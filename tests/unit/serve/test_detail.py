@@ -1,16 +1,12 @@
 """The details of one watch: all their texts, and which causes and events they have."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-import pytest
-
 from tests.unit.serve import readings
-from watchslo.model import Interval
 from watchslo.serve.detail import MOST_HAPPENED, NOT_MEASURED, WatchDetail, details
 from watchslo.snapshot import QuantileReading, Snapshot, StreamReading, TransportReading
-from watchslo.timeline.format import ABSENT
 from watchslo.timeline.timeline import Timeline
 
 
@@ -28,9 +24,53 @@ def of(stream: StreamReading, **changes: object) -> WatchDetail:
     return made
 
 
-def fact(stream: StreamReading, label: str, **changes: object) -> str:
-    (text,) = [one.text for part in of(stream, **changes).sections for one in part.facts if one.label == label]
-    return text
+def judged(*more: QuantileReading, **changes: object) -> StreamReading:
+    """Return a watch whose judged window has more quantiles than usual."""
+    window = readings.window("1m", 60.0, 6000)
+    return readings.changed(
+        readings.TAIL, track={"judged": replace(window, quantiles=(*window.quantiles, *more)), **changes}
+    )
+
+
+P999 = readings.with_p999(readings.window("1m", 60.0, 6000)).quantiles[-1]
+LONGEST = QuantileReading(1.0, 0.5, 0.502, 0.504, resolved=True)
+STRICT = replace(readings.TRACK.objective, quantile=0.999)
+OLD_HOPS = tuple(replace(hop, windows=()) for hop in readings.HOPS)
+NOT_AUDITED = replace(readings.MONITOR, stall_detection=None)
+TAIL = readings.TAIL
+FACTS: dict[str, tuple[str, WatchDetail]] = {
+    "list that takes longer": ("Headroom", of(readings.changed(TAIL, headroom={"list_seconds": 100.0}))),
+    "list that may fit": ("Headroom", of(readings.changed(TAIL, headroom={"list_seconds": 96.0}))),
+    "unknown headroom": ("Headroom", of(replace(TAIL, headroom=None))),
+    "revisions are no counts": ("Headroom", of(readings.changed(TAIL, headroom={"revisions": None}))),
+    "known P99.9": ("P99.9", of(judged(P999))),
+    "judged P99.9, whose bounds are a fact of their own": ("P99.9", of(judged(P999, objective=STRICT))),
+    "unknown P99.9": ("P99.9", of(TAIL)),
+    "samples known one by one": ("Maximum", of(judged(LONGEST))),
+    "connection that was not read": ("Connection", of(readings.changed(TAIL, session={"transport": None}))),
+    "silent connection": (
+        "Connection",
+        of(readings.changed(TAIL, session={"transport": TransportReading(0.1, 1, 40.0)})),
+    ),
+    "no gap": ("Gaps", of(readings.changed(TAIL, gaps={"revisions": 0, "seconds": 95.5, "unseen": None}))),
+    "gap in seconds": ("Gaps", of(readings.changed(TAIL, gaps={"revisions": None, "seconds": 95.5, "unseen": None}))),
+    "no cache probe": ("Cache", of(TAIL)),
+    "no peer": ("Lag behind peers", of(TAIL)),
+    "clock that is gone": ("Resolution", of(TAIL, domains=())),
+    "audits are off": ("Stall detection", of(TAIL, monitor=NOT_AUDITED)),
+    "hop without recent events": ("Storage to cache", of(readings.changed(TAIL, track={"hops": OLD_HOPS}))),
+}
+"""Facts that the watches of the golden file `details.txt` do not have."""
+
+
+def transcript() -> Iterator[str]:
+    for title, (label, watch) in FACTS.items():
+        found = [one.text for section in watch.sections for one in section.facts if one.label == label]
+        yield f"{title}: {label}: {' / '.join(found) or '(none)'}"
+
+
+def test_facts_of_other_states_match_golden_file(golden: Callable[[str, str], None]) -> None:
+    golden("details-cases.txt", "\n".join(transcript()) + "\n")
 
 
 def test_details_match_golden_file(golden: Callable[[str, str], None]) -> None:
@@ -90,67 +130,6 @@ def test_hour_has_median_and_highest_estimate() -> None:
     assert [one.text for one in past[:3]] == ["20 ms", "3 s at 2023-11-14 22:13:26 UTC", "3 of 3 have a P99"]
 
 
-@pytest.mark.parametrize(
-    ("headroom", "text"),
-    [
-        (readings.HEADROOM, "95.5 s (24,460 revisions); a list takes 12.5 s: it fits"),
-        (replace(readings.HEADROOM, list_seconds=100.0), "95.5 s (24,460 revisions); a list takes 100 s: too long"),
-        (
-            replace(readings.HEADROOM, list_seconds=96.0, seconds=Interval(95.5, 96.25)),
-            "95.5 s (24,460 revisions); a list takes 96 s: it may fit",
-        ),
-        (None, ABSENT),
-    ],
-)
-def test_headroom_is_compared_with_the_list(headroom: object, text: str) -> None:
-    assert fact(replace(readings.TAIL, headroom=headroom), "Headroom") == text  # type: ignore[arg-type]
-
-
-def test_p999_is_shown_with_its_bounds_if_it_is_known() -> None:
-    window = readings.with_p999(readings.window("1m", 60.0, 6000))
-    busy = replace(readings.TAIL, track=replace(readings.TRACK, judged=window))
-    assert fact(busy, "P99.9") == "~380 ms, proven 250 ms to 500 ms"
-    objective = replace(readings.TRACK.objective, quantile=0.999)
-    strict = replace(readings.TAIL, track=replace(readings.TRACK, judged=window, objective=objective))
-    assert fact(strict, "P99.9") == "~380 ms", "it is the judged quantile, whose bounds are a fact of their own"
-    labels = {one.label for part in of(readings.TAIL).sections for one in part.facts}
-    assert "P99.9" not in labels
-
-
-def test_maximum_is_shown_where_samples_are_known_one_by_one() -> None:
-    judged = readings.window("1m", 60.0, 120)
-    longest = QuantileReading(1.0, 0.5, 0.502, 0.504, resolved=True)
-    exact = replace(judged, quantiles=(*judged.quantiles, longest))
-    stream = replace(readings.TAIL, track=replace(readings.TRACK, judged=exact))
-    assert fact(stream, "Maximum") == "502 ms, proven 500 ms to 504 ms"
-
-
-def test_unusual_findings_have_their_own_facts() -> None:
-    wrong = readings.changed(readings.TAIL, session={"transport": None})
-    labels = {one.label for part in of(wrong).sections for one in part.facts}
-    assert not {"Connection", "Gaps", "Cache", "Lag behind peers"} & labels
-    silent = readings.changed(readings.TAIL, session={"transport": TransportReading(0.1, 1, 40.0)})
-    assert fact(silent, "Connection") == "round trip 100 ms, 1 retransmit, silent for 40 s"
-
-
-def test_guarantees_have_their_checks_and_violations() -> None:
-    assert fact(readings.TAIL, "Ordered") == "no violation in 401 checks"
-    assert fact(readings.STALLED, "Ordered") == "2 violations in 401 checks"
-    assert fact(readings.IDLE, "Reliable") == "no violation, not checked"
-
-
-def test_watch_whose_clock_is_gone_has_no_resolution() -> None:
-    assert fact(readings.TAIL, "Resolution", domains=()) == ABSENT
-    off = replace(readings.MONITOR, stall_detection=None)
-    assert fact(readings.TAIL, "Stall detection", monitor=off) == "off"
-
-
-def test_hop_without_recent_events_says_so() -> None:
-    old = tuple(replace(hop, windows=()) for hop in readings.HOPS)
-    stream = replace(readings.TAIL, track=replace(readings.TRACK, hops=old))
-    assert fact(stream, "Storage to cache") == "no event in the last minute"
-
-
 def test_each_reason_why_an_event_is_not_measured_is_explained() -> None:
     assert {*readings.TRACK.unmeasured} - {*NOT_MEASURED} == {"initial"}
 
@@ -159,18 +138,3 @@ def test_details_are_valid_json() -> None:
     found = json.loads(details(timeline(readings.SNAPSHOT), "jobs").model_dump_json(by_alias=True))
     assert found["apiVersion"] == "v1"
     assert found["watches"][0]["causes"][0]["next"]
-
-
-@pytest.mark.parametrize(
-    ("gaps", "shown"), [({"revisions": None, "seconds": 95.5}, ["95.5 s"]), ({"revisions": 0, "seconds": 95.5}, [])]
-)
-def test_gap_is_given_in_seconds_where_revisions_are_no_counts(gaps: dict[str, object], shown: list[str]) -> None:
-    made = of(readings.changed(readings.TAIL, gaps=gaps | {"unseen": None}))
-    assert [one.text for part in made.sections for one in part.facts if one.label == "Gaps"] == shown
-
-
-def test_headroom_is_given_in_seconds_where_revisions_are_no_counts() -> None:
-    known = next(stream for stream in readings.SNAPSHOT.streams if stream.headroom is not None)
-    counted = fact(known, "Headroom")
-    assert "revision" in counted
-    assert "revision" not in fact(readings.changed(known, headroom={"revisions": None}), "Headroom")

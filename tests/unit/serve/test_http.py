@@ -12,17 +12,19 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from tests.support.metric_messages import ACCEPT, messages
 from tests.unit.serve import readings
-from watchslo.config.model import ServerLimitsConfig
+from tests.unit.serve.serving import served
 from watchslo.config.values import Listen
 from watchslo.errors import ServeError, UnavailableError
-from watchslo.serve import feed
+from watchslo.serve import essentials, feed, http
+from watchslo.serve.auth import Authorize, Bearer
+from watchslo.serve.auth_cache import AccessDecision
 from watchslo.serve.build import this_build
 from watchslo.serve.document import PIECE_SIZE
 from watchslo.serve.exposition import MetricsEncoder
 from watchslo.serve.feed import Feed
-from watchslo.serve.http import create_app
+from watchslo.serve.history import History
 from watchslo.serve.metrics import Detail
-from watchslo.serve.server import StatusServer, listen, url
+from watchslo.serve.server import listen, url
 from watchslo.serve.status import StatusEncoder
 from watchslo.snapshot import Snapshot
 from watchslo.timeline.timeline import Timeline
@@ -32,26 +34,31 @@ ANY_PORT = Listen("127.0.0.1", 0)
 
 
 @asynccontextmanager
-async def serving(snapshot: Snapshot | None, unhealthy: str | None = None) -> AsyncIterator[aiohttp.ClientSession]:
-    """A client of a running server; without a snapshot, the measuring loop hangs."""
-    listener = listen(ANY_PORT)
-    history = Feed()
-    if snapshot is not None:
-        history.observe(snapshot)
-        await history.ask(lambda _: None)  # when it has been observed
+async def serving(
+    snapshot: Snapshot | None, unhealthy: str | None = None, authorize: Authorize | None = None, *, bare: bool = False
+) -> AsyncIterator[aiohttp.ClientSession]:
+    """A client of a running server, `bare` without page and API; without a snapshot, the measuring loop hangs."""
+    history = History() if bare else Feed()
 
     async def latest() -> Snapshot:
         if snapshot is None:
             raise UnavailableError("It hangs.")
         return snapshot
 
-    app = create_app(latest, lambda: unhealthy, MetricsEncoder(Detail.BASIC), history)
-    server = StatusServer(app, listener, ServerLimitsConfig())
-    server.start()
-    async with aiohttp.ClientSession(url(listener)) as client:
+    if snapshot is not None:
+        history.observe(snapshot)
+        await history.ask(lambda _: None)  # when it has been observed
+    encoder, health = MetricsEncoder(Detail.PROVEN if bare else Detail.BASIC), lambda: unhealthy
+    if isinstance(history, Feed):
+        app = http.create_app(latest, health, encoder, history, authorize)
+    else:
+        app = essentials.create_app(latest, health, encoder, history, authorize)
+    async with served(app) as client:
         yield client
-    history.close()
-    await server.stop()
+        history.close()
+
+
+BOTH = pytest.mark.parametrize("bare", [False, True], ids=["with page", "without page"])
 
 
 async def test_metrics_are_served_in_the_accepted_format() -> None:
@@ -149,15 +156,22 @@ async def test_events_beyond_the_reader_limit_get_503(monkeypatch: pytest.Monkey
         assert (answer.status, await answer.text()) == (503, "too many readers; try again later\n")
 
 
-async def test_probes_of_healthy_daemon_return_200() -> None:
-    async with serving(readings.SNAPSHOT) as client:
+@BOTH
+async def test_probes_and_metrics_of_healthy_daemon_are_served(*, bare: bool) -> None:
+    async with serving(readings.SNAPSHOT, bare=bare) as client:
         for path in ("/healthz", "/readyz"):
             async with client.get(path) as answer:
                 assert (answer.status, await answer.text()) == (200, "ok\n")
+        async with client.get("/metrics") as answer:
+            assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+            text = await answer.text()
+            assert "\nwatchslo_watch_up{" in text
+            assert ("\nwatchslo_verdict{" in text) or not bare
 
 
-async def test_probes_of_unhealthy_daemon_return_503_with_reasons() -> None:
-    async with serving(readings.EMPTY, unhealthy="the last heartbeat was 7.2 s ago") as client:
+@BOTH
+async def test_probes_of_unhealthy_daemon_return_503_with_reasons(*, bare: bool) -> None:
+    async with serving(readings.EMPTY, unhealthy="the last heartbeat was 7.2 s ago", bare=bare) as client:
         async with client.get("/healthz") as answer:
             assert (answer.status, await answer.text()) == (503, "the last heartbeat was 7.2 s ago\n")
         async with client.get("/readyz") as answer:
@@ -165,14 +179,30 @@ async def test_probes_of_unhealthy_daemon_return_503_with_reasons() -> None:
             assert (await answer.text()).splitlines() == ["the clock has not ticked yet", "no stream has started"]
 
 
-async def test_server_answers_while_measuring_loop_hangs() -> None:
-    async with serving(None, unhealthy="the last heartbeat was 7.2 s ago") as client:
-        for path in ("/metrics", "/", "/api/v1/status", "/readyz"):
+@BOTH
+async def test_server_answers_while_measuring_loop_hangs(*, bare: bool) -> None:
+    async with serving(None, unhealthy="the last heartbeat was 7.2 s ago", bare=bare) as client:
+        for path in ("/metrics", "/readyz", *(() if bare else ("/", "/api/v1/status"))):
             async with client.get(path) as answer:
                 assert (answer.status, await answer.json()) == (503, {"detail": "It hangs."})
                 assert answer.headers["Retry-After"] == "1"
         async with client.get("/healthz") as answer:
             assert (answer.status, await answer.text()) == (503, "the last heartbeat was 7.2 s ago\n")
+
+
+@BOTH
+async def test_access_is_checked_except_for_probes(*, bare: bool) -> None:
+    async def authorize(sent: Bearer, _: str) -> AccessDecision:
+        return AccessDecision.ALLOWED if sent.token == "known" else AccessDecision.FORBIDDEN
+
+    async with serving(readings.SNAPSHOT, authorize=authorize, bare=bare) as client:
+        found = []
+        for path, token in (("/metrics", "known"), ("/metrics", "other"), ("/nowhere", "other"), ("/healthz", "other")):
+            async with client.get(path, headers={"Authorization": f"Bearer {token}"}) as answer:
+                found.append(answer.status)
+        async with client.post("/metrics") as answer:
+            found.append(answer.status)
+        assert found == [200, 403, 403, 200, 405]
 
 
 async def test_head_has_no_body() -> None:
@@ -182,6 +212,12 @@ async def test_head_has_no_body() -> None:
                 assert answer.status == 200
                 assert int(answer.headers["Content-Length"]) > 0
                 assert await answer.read() == b""
+
+
+@pytest.mark.parametrize("path", ["/", "/page/page.js", "/api/v1/status", "/openapi.json", "/metrics/"])
+async def test_page_and_api_can_be_left_out(path: str) -> None:
+    async with serving(readings.SNAPSHOT, bare=True) as client, client.get(path, allow_redirects=False) as answer:
+        assert answer.status == 404
 
 
 async def test_unknown_path_gets_json_error() -> None:

@@ -2,15 +2,12 @@
 
 from collections.abc import Iterable
 
-import aiohttp
 import pytest
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from watchslo.config.model import ServerLimitsConfig
-from watchslo.config.values import Listen
-from watchslo.serve.server import StatusServer, listen
+from tests.unit.serve.serving import served
 
 
 async def ok(_: object) -> PlainTextResponse:
@@ -19,17 +16,10 @@ async def ok(_: object) -> PlainTextResponse:
 
 async def status(address: str, host: str | None, hosts: Iterable[str] = ()) -> int:
     """Return the status of an answer of a server that listens on an address, to a request with this `Host`."""
-    listener = listen(Listen(address, 0))
-    server = StatusServer(Starlette(routes=[Route("/", ok)]), listener, ServerLimitsConfig(), hosts=hosts)
-    server.start()
-    try:
-        async with aiohttp.ClientSession() as client:
-            port = listener.getsockname()[1]
-            headers = {} if host is None else {"Host": host}
-            async with client.get(f"http://127.0.0.1:{port}/", headers=headers) as answer:
-                return answer.status
-    finally:
-        await server.stop()
+    app = Starlette(routes=[Route("/", ok)])
+    headers = {} if host is None else {"Host": host}
+    async with served(app, address, hosts) as client, client.get("/", headers=headers) as answer:
+        return answer.status
 
 
 @pytest.mark.parametrize("host", [None, "localhost", "LOCALHOST:9477", "127.0.0.1:9477", "127.1.2.3", "[::1]:80"])

@@ -1,0 +1,26 @@
+"""The HTML of pages, as their tests look at it."""
+
+import re
+from html.parser import HTMLParser
+
+OPENING = re.compile(r"(?<=\S)(?=<(?:li|p|tr|section)[ >])")
+
+
+class Elements(HTMLParser):
+    """Collects tags and links; nothing may have a style or a handler of its own."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.links: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert not any(name.startswith("on") or name == "style" for name, _ in attrs)
+        self.tags.append(tag)
+        self.links += [value or "" for name, value in attrs if name in ("src", "href")]
+
+
+def lines_of(html: str) -> str:
+    """Return a page for a golden file: with a line for each paragraph, row and entry of a list."""
+    return OPENING.sub("\n", html)
