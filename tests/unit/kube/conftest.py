@@ -6,11 +6,13 @@ import re
 import socket
 import ssl
 import struct
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 import pytest
 
 from tests.support.certs import Authority
+from tests.support.loop import JumpingLoop
 from watchslo.event_loop import TimedEventLoop
 from watchslo.kube.client import Client
 from watchslo.kube.credentials import Access, Credentials, CredentialSource
@@ -21,9 +23,28 @@ _LENGTH = re.compile(rb"Content-Length: (\d+)")
 Reply = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 
-def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
-    """Run all tests on the loop of asyncio and on our own, because each reports the end of a connection differently."""
+JUMPING = ("test_apiservers.py", "test_limiter.py", "test_timeouts.py")
+"""The files whose tests are about seconds."""
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Run tests about seconds on a loop whose time jumps.
+
+    The others run on the loop of asyncio and on our own: each reports the end of a connection differently.
+    """
+    if item.path.name in JUMPING:
+        return {"jumping": JumpingLoop}
     return {"asyncio": asyncio.new_event_loop, "timed": TimedEventLoop}
+
+
+@pytest.fixture(autouse=True)
+async def jumping_time(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
+    """Let the clock show the time of the loop, if that jumps."""
+    loop = asyncio.get_running_loop()
+    with monkeypatch.context() as patched:
+        if isinstance(loop, JumpingLoop):
+            patched.setattr(time, "monotonic", loop.time)
+        yield
 
 
 def answer(body: bytes, status: str = "200 OK", *headers: str, media: str = "application/json") -> bytes:
@@ -87,6 +108,10 @@ class Server:
 async def hang_up(writer: asyncio.StreamWriter) -> None:
     """End the connection with FIN."""
     writer.close()
+
+
+async def stay(_: asyncio.StreamWriter) -> None:
+    """Leave the connection open."""
 
 
 async def reset(writer: asyncio.StreamWriter) -> None:

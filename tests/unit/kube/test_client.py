@@ -7,13 +7,27 @@ import socket
 import struct
 import sys
 import time
-from functools import partial
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from tests.unit.kube.conftest import CHUNKED, Known, Server, answer, chunk, connection_to, hang_up, reset, then
+from tests.unit.kube.conftest import (
+    CHUNKED,
+    Known,
+    Reply,
+    Server,
+    answer,
+    chunk,
+    connection_to,
+    hang_up,
+    reset,
+    stay,
+    then,
+)
 from watchslo import __version__
 from watchslo.errors import ConnectError
 from watchslo.kube import client as client_module
@@ -32,8 +46,14 @@ NODES = Resource("", "v1", "nodes", namespaced=False)
 EMPTY = b'{"metadata":{"resourceVersion":"42"},"items":[]}'
 EXPIRED = b'{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version: 5 (236)"}'
 EVENT = b'{"type":"ADDED","object":{"metadata":{"resourceVersion":"43"}}}\n'
+NOTHING = "fieldSelector=metadata.name%3Dwatchslo-reads-nothing"
+NAMES_AN_OBJECT = b'{"kind":"Status","message":"unable to decode object at key /registry/secrets/default/mine"}'
+NO_JSON = "{} sends text/html instead of JSON: it is not an apiserver."
+NO_HTTP = "The answer of {} is not HTTP; check the address."
+CUT = "The connection to {} was cut within an answer."
 LOGIN = b"<html><body>Please log in</body></html>"
-SOME_SECONDS = 0.5  # without an answer: long enough to connect
+TEAPOT = "418 I'm a teapot"
+INTERNAL = "500 Internal Server Error"
 
 
 def target(server: Server) -> str:
@@ -48,6 +68,15 @@ async def failed_tick(client: Client) -> Failure:
     failure = await tick(client)
     assert isinstance(failure, Failure)
     return failure
+
+
+@contextlib.asynccontextmanager
+async def opened(client: Client, revision: int = 1, **how: Any) -> AsyncIterator[WatchResponse]:
+    """Give a watch of all pods that has been opened."""
+    request, table = WatchRequest(revision, timeout=300), Representation.TABLE
+    async with client.watch(PODS, None, Selectors(), request, table, **how) as stream:
+        assert isinstance(stream, WatchResponse)
+        yield stream
 
 
 async def watched(client: Client, representation: Representation = Representation.TABLE) -> list[bytes | Failure]:
@@ -73,25 +102,28 @@ async def end_of_watch(client: Client) -> Failure:
 
 
 class TestReadNothing:
-    async def test_reads_a_revision(self, server: Server, client: Client) -> None:
+    @pytest.mark.parametrize(
+        ("resource", "kind", "target_"),
+        [
+            (PODS, "tick", f"/api/v1/namespaces/default/pods?{NOTHING}"),
+            (NODES, "probe", f"/api/v1/nodes?{NOTHING}"),
+            (PODS, "probe_cache", f"/api/v1/namespaces/default/pods?{NOTHING}&resourceVersion=0"),
+        ],
+    )
+    async def test_reads_a_revision(
+        self, server: Server, client: Client, resource: Resource, kind: str, target_: str
+    ) -> None:
         server.script = [answer(EMPTY)]
         before = time.monotonic()
-        reading = await tick(client)
+        from_cache = kind == "probe_cache"
+        reading = await (
+            client.read_cache(resource, "default") if from_cache else client.read_nothing(resource, "default", kind)
+        )
         assert isinstance(reading, Reading)
-        assert (reading.resource, reading.revision) == ("pods", 42)
+        assert (reading.resource, reading.revision) == (resource.key, 42)
         assert before <= reading.sent < reading.answered <= time.monotonic()
-        assert client.requests == {("tick", "200"): 1}
-
-    async def test_requests_a_name_that_is_absent(self, server: Server, client: Client) -> None:
-        server.script = [answer(EMPTY)]
-        await tick(client)
-        assert target(server) == "/api/v1/namespaces/default/pods?fieldSelector=metadata.name%3Dwatchslo-reads-nothing"
-
-    async def test_requests_without_namespace_for_a_cluster_resource(self, server: Server, client: Client) -> None:
-        server.script = [answer(EMPTY)]
-        await client.read_nothing(NODES, "default", "probe")
-        assert target(server).startswith("/api/v1/nodes?fieldSelector=")
-        assert client.requests == {("probe", "200"): 1}
+        assert target(server) == target_
+        assert client.requests == {(kind, "200"): 1}
 
     async def test_sends_credentials_and_user_agent(self, server: Server, client: Client) -> None:
         server.script = [answer(EMPTY)]
@@ -114,33 +146,11 @@ class TestReadNothing:
         assert isinstance(cache, Reading)
         assert named.source == cache.source == ("10.0.0.7:443", "pods")
 
-    async def test_reads_the_cache(self, server: Server, client: Client) -> None:
-        server.script = [answer(EMPTY)]
-        before = time.monotonic()
-        reading = await client.read_cache(PODS, "default")
-        assert isinstance(reading, Reading)
-        assert (reading.resource, reading.revision) == ("pods", 42)
-        assert before <= reading.sent < reading.answered <= time.monotonic()
-        assert target(server) == (
-            "/api/v1/namespaces/default/pods?fieldSelector=metadata.name%3Dwatchslo-reads-nothing&resourceVersion=0"
-        )
-        assert client.requests == {("probe_cache", "200"): 1}
-
     async def test_uses_its_connection_again(self, server: Server, client: Client) -> None:
         server.script = [answer(EMPTY)] * 3
         for _ in range(3):
             assert isinstance(await tick(client), Reading)
         assert server.connections == 1
-
-    @pytest.mark.parametrize("revision", ["", "0x2a", "abc", "-1", "1.5", "99999999999999999999"])
-    async def test_unparsable_revision_is_a_failure(self, server: Server, client: Client, revision: str) -> None:
-        server.script = [answer(EMPTY.replace(b"42", revision.encode()))]
-        assert (await failed_tick(client)).reason is Reason.UNPARSABLE
-
-    @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b'{"metadata":7}', b'{"items":[]}', b"\xff"])
-    async def test_body_other_than_a_list_is_garbage(self, server: Server, client: Client, body: bytes) -> None:
-        server.script = [answer(body)]
-        assert (await failed_tick(client)).reason is Reason.GARBAGE
 
     async def test_observes_the_date(self, server: Server, client: Client, known: Known) -> None:
         server.script = [answer(EMPTY, "200 OK", "Date: Sat, 21 Nov 2026 12:16:29 GMT")]
@@ -155,13 +165,22 @@ class TestReadNothing:
         await tick(client)
         assert len(known.dates) == 1
 
-    @pytest.mark.parametrize("headers", [[], ["Date: yesterday"], ["Date: "]])
-    async def test_accepts_a_missing_or_invalid_date(
-        self, server: Server, client: Client, known: Known, headers: list[str]
-    ) -> None:
-        server.script = [answer(EMPTY, "200 OK", *headers)]
+    async def test_accepts_a_missing_date(self, server: Server, client: Client, known: Known) -> None:
+        server.script = [answer(EMPTY)]
         assert isinstance(await tick(client), Reading)
         assert known.dates == []
+
+
+UNUSABLE: dict[str, tuple[bytes | Reply, Reason, str, str]] = {
+    "endless error": (then(b"HTTP/1.1 500 No\r\n\r\n" + b"x" * 200_000, stay), Reason.SERVER_ERROR, "500", ""),
+    "cut error": (then(answer(b"x", INTERNAL)[:-1], hang_up), Reason.SERVER_ERROR, "500", ""),
+    "web page": (answer(LOGIN, media="text/html; charset=utf-8"), Reason.GARBAGE, "200", NO_JSON),
+    "cut body": (then(answer(EMPTY)[:-5], hang_up), Reason.EARLY_EOF, "200", CUT),
+    "reset": (reset, Reason.RESET, "reset", "The connection to {} was reset."),
+    "no answer": (hang_up, Reason.EARLY_EOF, "early_eof", ""),
+    "SSH": (then(b"SSH-2.0-OpenSSH_9.2\r\n", hang_up), Reason.GARBAGE, "garbage", NO_HTTP),
+}
+"""Answers with the reason and the message of the failure, and how the request is counted."""
 
 
 class TestFailures:
@@ -195,47 +214,36 @@ class TestFailures:
         failure = await failed_tick(client)
         assert (failure.reason, failure.continue_token) == (Reason.EXPIRED, "abc==")
 
-    async def test_message_quotes_the_server(self, server: Server, client: Client) -> None:
-        server.script = [answer(EXPIRED, "410 Gone")]
-        assert (await failed_tick(client)).message.endswith("It says: too old resource version: 5 (236)")
-
-    async def test_message_quotes_plain_text(self, server: Server, client: Client) -> None:
-        server.script = [answer(b"404 page not found\n", "404 Not Found", media="text/plain")]
-        assert (await failed_tick(client)).message.endswith("It says: 404 page not found")
-
-    @pytest.mark.parametrize("status", ["500 Internal Server Error", "418 I'm a teapot"])
-    async def test_message_never_quotes_text_that_may_name_an_object(
-        self, server: Server, client: Client, status: str
+    @pytest.mark.parametrize(
+        ("reply", "quoted"),
+        [
+            (answer(EXPIRED, "410 Gone"), "too old resource version: 5 (236)"),
+            (answer(b"404 page not found\n", "404 Not Found", media="text/plain"), "404 page not found"),
+            (answer(b'{"kind":"Status","message":"etcdserver: no leader"}', INTERNAL), "etcdserver: no leader"),
+            (answer(NAMES_AN_OBJECT, INTERNAL), None),
+            (answer(NAMES_AN_OBJECT, TEAPOT), None),
+            (answer(LOGIN, "403 Forbidden", media="text/html"), None),
+        ],
+        ids=["Status", "plain text", "etcd", "internal error", "unexpected status", "web page"],
+    )
+    async def test_message_quotes_only_what_can_name_no_object(
+        self, server: Server, client: Client, reply: bytes, quoted: str | None
     ) -> None:
-        body = b'{"kind":"Status","message":"unable to decode object at key /registry/secrets/default/mine"}'
-        server.script = [answer(body, status)]
+        server.script = [reply]
         message = (await failed_tick(client)).message
+        assert message.partition(" It says: ")[2] == (quoted or "")
         assert "mine" not in message
-        assert "It says" not in message
+        assert "html" not in message
 
-    async def test_message_quotes_etcd(self, server: Server, client: Client) -> None:
-        server.script = [answer(b'{"kind":"Status","message":"etcdserver: no leader"}', "500 Internal Server Error")]
-        assert (await failed_tick(client)).message.endswith("It says: etcdserver: no leader")
-
-    async def test_message_quotes_no_web_page(self, server: Server, client: Client) -> None:
-        server.script = [answer(LOGIN, "403 Forbidden", media="text/html")]
-        assert "html" not in (await failed_tick(client)).message
-
-    async def test_reads_only_the_beginning_of_an_error(self, server: Server, client: Client) -> None:
-        endless = then(b"HTTP/1.1 500 No\r\n\r\n" + b"x" * 200_000, lambda _: asyncio.sleep(0))
-        server.script = [endless]
-        assert (await failed_tick(client)).reason is Reason.SERVER_ERROR
-
-    async def test_truncated_error_body_keeps_the_status(self, server: Server, client: Client) -> None:
-        server.script = [then(b"HTTP/1.1 500 No\r\nContent-Length: 100\r\n\r\nx", hang_up)]
-        assert (await failed_tick(client)).reason is Reason.SERVER_ERROR
-
-    async def test_web_page_with_status_200_is_garbage(self, server: Server, client: Client) -> None:
-        server.script = [answer(LOGIN, media="text/html; charset=utf-8")]
+    @pytest.mark.parametrize(("reply", "reason", "counted", "message"), UNUSABLE.values(), ids=UNUSABLE)
+    async def test_unusable_answer(
+        self, server: Server, client: Client, reply: bytes | Reply, reason: Reason, counted: str, message: str
+    ) -> None:
+        server.script = [reply]
         failure = await failed_tick(client)
-        assert failure.reason is Reason.GARBAGE
-        assert failure.message == f"{server.url} sends text/html instead of JSON: it is not an apiserver."
-        assert client.requests == {("tick", "200"): 1}
+        assert failure.reason is reason
+        assert failure.message == (message.format(server.url) or failure.message)
+        assert client.requests == {("tick", counted): 1}
 
     async def test_body_over_the_limit_is_garbage(
         self, server: Server, client: Client, monkeypatch: pytest.MonkeyPatch
@@ -247,78 +255,12 @@ class TestFailures:
         assert failure.reason is Reason.GARBAGE
         assert failure.message == "The answer is longer than 256 MiB; list in pages, or a smaller representation."
 
-    async def test_truncated_body_is_early_eof(self, server: Server, client: Client) -> None:
-        server.script = [then(answer(EMPTY)[:-5], hang_up)]
-        failure = await failed_tick(client)
-        assert failure.reason is Reason.EARLY_EOF
-        assert failure.message == f"The connection to {server.url} was cut within an answer."
-
-    async def test_reset(self, server: Server, client: Client) -> None:
-        server.script = [reset]
-        assert (await failed_tick(client)).reason is Reason.RESET
-        assert client.requests == {("tick", "reset"): 1}
-
     async def test_dropped_request_is_not_repeated(self, server: Server, client: Client) -> None:
         server.script = [answer(EMPTY), hang_up, answer(EMPTY)]
         await tick(client)
         assert (await failed_tick(client)).reason is Reason.EARLY_EOF
         assert client.requests == {("tick", "200"): 1, ("tick", "early_eof"): 1}
         assert len(server.requests) == 2
-
-    async def test_closed_connection_without_an_answer_is_early_eof(self, server: Server, client: Client) -> None:
-        server.script = [hang_up]
-        assert (await failed_tick(client)).reason is Reason.EARLY_EOF
-
-    async def test_answer_other_than_http_is_garbage(self, server: Server, client: Client) -> None:
-        server.script = [then(b"SSH-2.0-OpenSSH_9.2\r\n", hang_up)]
-        failure = await failed_tick(client)
-        assert failure.reason is Reason.GARBAGE
-        assert failure.message == f"The answer of {server.url} is not HTTP; check the address."
-
-    async def test_slow_answer_times_out(self, server: Server, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(client_module, "TICK_SECONDS", SOME_SECONDS)
-        server.script = [b""]
-        failure = await failed_tick(client)
-        assert failure.reason is Reason.TIMEOUT
-        assert failure.message == f"No answer from {server.url} in time."
-
-    async def test_only_resumed_watches_do_not_wait_behind_other_requests(self, server: Server, known: Known) -> None:
-        server.script = [answer(EMPTY), CHUNKED + chunk(b""), CHUNKED + chunk(b"")]
-        request = WatchRequest(41, timeout=300)
-        sent: list[bool] = []
-        async with Client(connection_to(server.url, known), Limiter(0.001, 100), known.observe) as client:
-            await tick(client)
-            for resumes in (True, False):
-                with contextlib.suppress(TimeoutError):
-                    async with (
-                        asyncio.timeout(SOME_SECONDS),
-                        client.watch(
-                            PODS,
-                            None,
-                            Selectors(),
-                            request,
-                            Representation.TABLE,
-                            resumes=resumes,
-                            on_sent=partial(sent.append, resumes),
-                        ),
-                    ):
-                        pass
-        assert sent == [True]
-
-    async def test_unfinished_handshake_is_unreachable(
-        self, server: Server, known: Known, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(client_module, "TICK_SECONDS", SOME_SECONDS)
-        url = server.url.replace("http:", "https:")  # the server does not answer the TLS handshake
-        async with Client(connection_to(url, known), Limiter(100), known.observe) as client:
-            failure = await failed_tick(client)
-        assert failure.reason is Reason.UNREACHABLE
-        assert failure.message == f"No connection to {url} in time; check the network path."
-
-    async def test_slow_body_times_out(self, server: Server, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(client_module, "TICK_SECONDS", SOME_SECONDS)
-        server.script = [answer(EMPTY)[:-1]]
-        assert (await failed_tick(client)).reason is Reason.TIMEOUT
 
     async def test_refused_connection(self, server: Server, client: Client) -> None:
         await server.stop()
@@ -370,28 +312,23 @@ class TestShardSelector:
         assert "fieldSelector=metadata.name!%3Dwatchslo-reads-nothing&" in watch, "1.36 needs it without a watch cache"
         assert client.requests == {("confirm_selector", "200"): 1, ("watch", "200"): 1}
 
-    async def test_watch_does_not_open_if_the_selector_is_ignored(self, server: Server, client: Client) -> None:
-        server.script = [answer(EMPTY)]
-        failure = await self.open(client)
-        assert isinstance(failure, Failure)
-        assert (failure.reason, failure.action) == (Reason.SELECTOR_UNCONFIRMED, Action.WAIT)
-
-    async def test_watch_does_not_open_if_the_confirmation_fails(self, server: Server, client: Client) -> None:
-        server.script = [answer(b"", "429 Too Many Requests")]
-        failure = await self.open(client)
-        assert isinstance(failure, Failure)
-        assert failure.reason is Reason.THROTTLED
+    @pytest.mark.parametrize(
+        ("reply", "reason"),
+        [(answer(EMPTY), Reason.SELECTOR_UNCONFIRMED), (answer(b"", "429 Too Many Requests"), Reason.THROTTLED)],
+    )
+    async def test_nothing_is_sent_without_a_confirmation(
+        self, server: Server, client: Client, reply: bytes, reason: Reason
+    ) -> None:
+        server.script = [reply, reply]
+        for failure in (await self.open(client), await self.list(client)):
+            assert isinstance(failure, Failure)
+            assert failure.reason is reason
+        assert client.requests.keys() == {("confirm_selector", reply[9:12].decode())}
 
     async def test_list_is_confirmed(self, server: Server, client: Client) -> None:
         server.script = [answer(CONFIRMED), answer(EMPTY)]
         assert isinstance(await self.list(client), Page)
         assert "namespaces/default/" in server.requests[0]
-
-    async def test_list_is_not_sent_if_the_selector_is_ignored(self, server: Server, client: Client) -> None:
-        server.script = [answer(EMPTY)]
-        failure = await self.list(client)
-        assert isinstance(failure, Failure)
-        assert failure.reason is Reason.SELECTOR_UNCONFIRMED
 
     @pytest.mark.parametrize("request_", [TAIL.first, TAIL.throttled])
     async def test_list_for_a_revision_needs_no_confirmation(
@@ -487,17 +424,15 @@ class TestConnections:
         await tick(client)
         for _ in range(2):
             request, table = WatchRequest(7, 1), Representation.TABLE
-            async with client.watch(PODS, None, Selectors(shard=shard), request, table, kind=kind) as opened:
-                assert isinstance(opened, WatchResponse)
-                assert await opened.read() == ENDED
+            async with client.watch(PODS, None, Selectors(shard=shard), request, table, kind=kind) as stream:
+                assert isinstance(stream, WatchResponse)
+                assert await stream.read() == ENDED
         assert server.connections == used
 
     async def test_short_watch_that_did_not_end_leaves_no_connection(self, server: Server, client: Client) -> None:
         server.script = [CHUNKED + chunk(EVENT), answer(EMPTY)]
-        request, table = WatchRequest(7, 1), Representation.TABLE
-        async with client.watch(PODS, None, Selectors(), request, table, kind="audit") as opened:
-            assert isinstance(opened, WatchResponse)
-            await opened.read()
+        async with opened(client, kind="audit") as stream:
+            await stream.read()
         assert isinstance(await tick(client), Reading)
         assert server.connections == 2
 
@@ -574,8 +509,7 @@ class TestTransport:
     async def test_transport_of_open_watch_is_read_at_each_call(
         self, client: Client, end_of_answer: asyncio.Event
     ) -> None:
-        async with client.watch(PODS, None, Selectors(), WatchRequest(1, 300), Representation.TABLE) as stream:
-            assert isinstance(stream, WatchResponse)
+        async with opened(client) as stream:
             await stream.read()
             at_once = stream.transport()
             await asyncio.sleep(0.05)
@@ -585,21 +519,20 @@ class TestTransport:
             assert stream.transport() is None
         assert at_once is not None
         assert later is not None
-        assert 0.0 < at_once.round_trip == later.round_trip < 10.0
+        assert 0.0 < at_once.round_trip == later.round_trip
         assert at_once.retransmits == later.retransmits == 0
         assert 0.0 <= at_once.silent < later.silent
-        assert 0.04 <= later.silent < 10.0
+        assert later.silent >= 0.04
 
     async def test_transport_of_closed_watch_is_none(self, client: Client, end_of_answer: asyncio.Event) -> None:
-        async with client.watch(PODS, None, Selectors(), WatchRequest(1, 300), Representation.TABLE) as stream:
-            assert isinstance(stream, WatchResponse)
+        async with opened(client) as stream:
+            pass
         end_of_answer.set()
         assert stream.transport() is None
 
     async def test_transport_of_aborted_connection_is_none(self, client: Client, end_of_answer: asyncio.Event) -> None:
         """The descriptor may soon belong to another connection."""
-        async with client.watch(PODS, None, Selectors(), WatchRequest(1, 300), Representation.TABLE) as stream:
-            assert isinstance(stream, WatchResponse)
+        async with opened(client) as stream:
             connection = stream._response.connection
             assert connection is not None
             assert connection.transport is not None
@@ -613,21 +546,14 @@ class TestTransport:
         fields[11:13] = data_ago, acknowledged_ago
         fields[15], fields[23] = 2500, 3
 
-        class FixedTcpInfo(socket.socket):
-            def getsockopt(self, *_: int) -> bytes:  # type: ignore[override]
-                return struct.pack("=8x24I", *fields)
-
-        with FixedTcpInfo() as connected:
-            assert client_module._transport_reading(connected) == TransportReading(0.0025, 3, 0.25)
+        connected = SimpleNamespace(getsockopt=lambda *_: struct.pack("=8x24I", *fields))
+        reading = client_module._transport_reading(connected)  # type: ignore[arg-type]
+        assert reading == TransportReading(0.0025, 3, 0.25)
 
     @pytest.mark.parametrize("info", [b"", b"\0" * 60])
     async def test_transport_is_none_if_tcp_info_is_shorter(self, info: bytes) -> None:
-        class Sandboxed(socket.socket):
-            def getsockopt(self, *_: int) -> bytes:  # type: ignore[override]
-                return info
-
-        with Sandboxed() as connected:
-            assert client_module._transport_reading(connected) is None
+        sandboxed = SimpleNamespace(getsockopt=lambda *_: info)
+        assert client_module._transport_reading(sandboxed) is None  # type: ignore[arg-type]
 
     async def test_transport_of_closed_socket_is_none(self) -> None:
         with socket.socket() as connected:
@@ -638,8 +564,7 @@ class TestTransport:
         self, client: Client, end_of_answer: asyncio.Event, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(sys, "platform", "darwin")
-        async with client.watch(PODS, None, Selectors(), WatchRequest(1, 300), Representation.TABLE) as stream:
-            assert isinstance(stream, WatchResponse)
+        async with opened(client) as stream:
             assert stream.transport() is None
         end_of_answer.set()
 
@@ -683,13 +608,19 @@ class TestCredentials:
         assert client.requests == {("tick", "credentials"): 1}
 
 
+FIRST = ListRequest()
+MATCHED = ListRequest(limit=500, not_older_than=41, states_match=True)
+
+
 class TestListPage:
     async def list_(
-        self, client: Client, request: ListRequest, representation: Representation = Representation.TABLE
+        self,
+        client: Client,
+        request: ListRequest = FIRST,
+        representation: Representation = Representation.TABLE,
+        **how: Any,
     ) -> Page:
-        page = await client.list_page(
-            PODS, None, Selectors("spec.nodeName=a", "app in (x, y)"), request, representation
-        )
+        page = await client.list_page(PODS, None, Selectors(), request, representation, **how)
         assert isinstance(page, Page)
         return page
 
@@ -698,62 +629,65 @@ class TestListPage:
         server.script = [answer(body)]
         page = await self.list_(client, ListRequest(limit=2))
         assert (page.revision, page.items, page.size, page.continue_token) == (7, 2, len(body), "abc==")
-        assert page.remaining is None
+        assert (page.remaining, page.objects) == (None, None)
         assert page.sent < page.answered
         assert client.requests == {("list", "200"): 1}
 
-    async def test_page_of_a_list_counts_its_items(self, server: Server, client: Client) -> None:
-        server.script = [answer(b'{"metadata":{"resourceVersion":"x"},"items":[{},{},{}]}')]
-        page = await self.list_(client, ListRequest())
-        assert (page.revision, page.items, page.continue_token) == (None, 3, None)
-
-    async def test_page_has_the_remaining_item_count(self, server: Server, client: Client) -> None:
-        body = b'{"metadata":{"resourceVersion":"7","continue":"abc==","remainingItemCount":1753},"rows":[{}]}'
-        server.script = [answer(body)] * 2
-        assert (await self.list_(client, ListRequest(limit=1))).remaining == 1753
-        page = await client.list_page(
-            PODS, None, Selectors(), ListRequest(limit=1), Representation.METADATA, with_objects=True
-        )
-        assert isinstance(page, Page)
-        assert page.remaining == 1753
-
-    async def test_null_items_are_an_empty_list(self, server: Server, client: Client) -> None:
-        server.script = [answer(b'{"metadata":{"resourceVersion":"7","continue":""},"items":null}')]
-        page = await self.list_(client, ListRequest())
-        assert (page.items, page.continue_token) == (0, None)
-
-    async def test_requests_a_page(self, server: Server, client: Client) -> None:
-        server.script = [answer(EMPTY)]
-        await self.list_(client, ListRequest(limit=500, continue_token="a+b/c="))
-        assert target(server) == (
-            "/api/v1/pods?fieldSelector=spec.nodeName%3Da&labelSelector=app+in+(x,+y)&includeObject=None"
-            "&limit=500&continue=a%2Bb/c%3D"
-        )
-
-    async def test_requests_an_absent_name(self, server: Server, client: Client) -> None:
-        server.script = [answer(EMPTY)]
-        await self.list_(client, ListRequest(absent_name=True), Representation.PLAIN)
-        assert target(server) == (
-            "/api/v1/namespaces/watchslo-reads-nothing/pods?fieldSelector=metadata.name%3Dwatchslo-reads-nothing"
-        )
-
-    async def test_requests_an_absent_namespace_without_selectors(self, server: Server, client: Client) -> None:
-        server.script = [answer(EMPTY)]
-        await self.list_(client, ListRequest(limit=1, absent_namespace=True), Representation.PLAIN)
-        assert target(server) == "/api/v1/namespaces/watchslo-reads-nothing/pods?limit=1"
-
     @pytest.mark.parametrize(
-        ("resource", "namespace", "path"),
-        [(PODS, "default", "/api/v1/namespaces/default/pods"), (NODES, None, "/api/v1/nodes")],
+        ("body", "revision", "items", "token"),
+        [
+            (b'{"metadata":{"resourceVersion":"x"},"items":[{},{},{}]}', None, 3, None),
+            (b'{"metadata":{"resourceVersion":"7","continue":""},"items":null}', 7, 0, None),
+        ],
+        ids=["odd revision", "null"],
     )
+    async def test_page_of_a_list_counts_its_items(
+        self, server: Server, client: Client, body: bytes, revision: int | None, items: int, token: str | None
+    ) -> None:
+        server.script = [answer(body)]
+        page = await self.list_(client)
+        assert (page.revision, page.items, page.continue_token) == (revision, items, token)
+
+    @pytest.mark.parametrize("representation", [Representation.TABLE, Representation.METADATA])
+    async def test_page_has_the_remaining_item_count(
+        self, server: Server, client: Client, representation: Representation
+    ) -> None:
+        body = b'{"metadata":{"resourceVersion":"7","continue":"abc==","remainingItemCount":1753},"rows":[{}]}'
+        server.script = [answer(body)]
+        assert (await self.list_(client, ListRequest(limit=1), representation, with_objects=True)).remaining == 1753
+
     @pytest.mark.parametrize(
         ("request_", "query"),
         [
-            (ListRequest(absent_name=True), "fieldSelector=metadata.name%3Dwatchslo-reads-nothing"),
-            (ListRequest(limit=1, absent_namespace=True), "limit=1"),
+            (ListRequest(limit=500, continue_token="a+b/c="), "limit=500&continue=a%2Bb/c%3D"),
+            (ListRequest(from_cache=True), "resourceVersion=0"),
+            (ListRequest(not_older_than=41), "resourceVersion=41"),
+            (MATCHED, "limit=500&resourceVersion=41&resourceVersionMatch=NotOlderThan"),
+            (replace(MATCHED, continue_token="x"), "limit=500&continue=x"),
         ],
     )
-    async def test_requests_a_revision_in_a_given_namespace_or_without_one(
+    async def test_requests_a_list_with_its_selectors(
+        self, server: Server, client: Client, request_: ListRequest, query: str
+    ) -> None:
+        server.script = [answer(EMPTY)]
+        selectors = Selectors("spec.nodeName=a", "app in (x, y)")
+        assert isinstance(await client.list_page(PODS, None, selectors, request_, Representation.PLAIN), Page)
+        selected = "fieldSelector=spec.nodeName%3Da&labelSelector=app+in+(x,+y)"
+        assert target(server) == f"/api/v1/pods?{selected}&{query}"
+
+    @pytest.mark.parametrize(
+        ("resource", "namespace", "path"),
+        [
+            (PODS, None, "namespaces/watchslo-reads-nothing/pods"),
+            (PODS, "default", "namespaces/default/pods"),
+            (NODES, None, "nodes"),
+        ],
+    )
+    @pytest.mark.parametrize(
+        ("request_", "query"),
+        [(ListRequest(absent_name=True), NOTHING), (ListRequest(limit=1, absent_namespace=True), "limit=1")],
+    )
+    async def test_requests_a_revision_without_selectors(
         self,
         server: Server,
         client: Client,
@@ -766,31 +700,7 @@ class TestListPage:
         server.script = [answer(EMPTY)]
         page = await client.list_page(resource, namespace, Selectors("a=b"), request_, Representation.PLAIN)
         assert isinstance(page, Page)
-        assert target(server) == f"{path}?{query}"
-
-    async def test_requests_from_the_cache(self, server: Server, client: Client) -> None:
-        server.script = [answer(EMPTY)]
-        await self.list_(client, ListRequest(from_cache=True), Representation.PLAIN)
-        assert target(server).endswith("&resourceVersion=0")
-
-    @pytest.mark.parametrize(
-        ("request_", "query"),
-        [
-            (ListRequest(not_older_than=41), "resourceVersion=41"),
-            (
-                ListRequest(limit=500, not_older_than=41, states_match=True),
-                "limit=500&resourceVersion=41&resourceVersionMatch=NotOlderThan",
-            ),
-            (ListRequest(limit=500, continue_token="x", not_older_than=41, states_match=True), "limit=500&continue=x"),
-        ],
-    )
-    async def test_requests_a_list_that_is_not_older(
-        self, server: Server, client: Client, request_: ListRequest, query: str
-    ) -> None:
-        server.script = [answer(EMPTY)]
-        page = await client.list_page(PODS, None, Selectors(), request_, Representation.PLAIN)
-        assert isinstance(page, Page)
-        assert target(server) == f"/api/v1/pods?{query}"
+        assert target(server) == f"/api/v1/{path}?{query}"
 
     async def test_compressed_page_has_its_size_as_sent(self, server: Server, client: Client) -> None:
         body = b'{"metadata":{"resourceVersion":"7"},"items":[' + b",".join([b"{}"] * 500) + b"]}"
@@ -805,8 +715,8 @@ class TestListPage:
 
     async def test_damaged_compression_is_a_failure(self, server: Server, client: Client) -> None:
         server.script = [answer(b"no gzip", "200 OK", "Content-Encoding: gzip")]
-        page = await client.list_page(PODS, None, Selectors(), ListRequest(gzip=True), Representation.PLAIN)
-        assert isinstance(page, Failure)
+        request = ListRequest(gzip=True)
+        assert isinstance(await client.list_page(PODS, None, Selectors(), request, Representation.PLAIN), Failure)
 
     @pytest.mark.parametrize("representation", [Representation.METADATA, Representation.PLAIN])
     async def test_returns_the_objects(self, server: Server, client: Client, representation: Representation) -> None:
@@ -816,22 +726,12 @@ class TestListPage:
         )
         server.script = [answer(body), answer(body), answer(EMPTY)]
         page, without, empty = [
-            await client.list_page(PODS, None, Selectors(), ListRequest(), representation, with_objects=asked)
-            for asked in (True, False, True)
+            await self.list_(client, FIRST, representation, with_objects=asked) for asked in (True, False, True)
         ]
-        assert isinstance(page, Page)
         assert page.objects == ListedObjects(["u-1", None, None], ["5", "x", None])
         assert page.items == 3
-        assert isinstance(without, Page)
         assert (without.objects, without.items) == (None, 3)
-        assert isinstance(empty, Page)
         assert empty.objects == ListedObjects([], [])
-
-    async def test_table_has_no_objects(self, server: Server, client: Client) -> None:
-        server.script = [answer(b'{"kind":"Table","metadata":{"resourceVersion":"7"},"rows":[{"cells":["a"]}]}')]
-        page = await client.list_page(PODS, None, Selectors(), ListRequest(), Representation.TABLE, with_objects=True)
-        assert isinstance(page, Page)
-        assert (page.items, page.objects) == (1, None)
 
     @pytest.mark.parametrize(
         ("representation", "accept"),
@@ -845,46 +745,48 @@ class TestListPage:
         self, server: Server, client: Client, representation: Representation, accept: str
     ) -> None:
         server.script = [answer(EMPTY)]
-        await self.list_(client, ListRequest(), representation)
+        await self.list_(client, FIRST, representation)
         assert f"Accept: {accept}\r\n" in server.requests[-1]
         assert ("includeObject=None" in target(server)) == (representation is Representation.TABLE)
 
 
+STREAMED = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+
+
 class TestWatch:
-    async def test_sends_watch_parameters(self, server: Server, client: Client) -> None:
+    @pytest.mark.parametrize(
+        ("request_", "representation", "query"),
+        [
+            (WatchRequest(41, 300), Representation.METADATA, "resourceVersion=41&allowWatchBookmarks=true"),
+            (WatchRequest(41, 300, bookmarks=False), Representation.PLAIN, "resourceVersion=41"),
+            (WatchRequest(None, 300), Representation.METADATA, STREAMED),
+            (WatchRequest(None, 300, bookmarks=False), Representation.METADATA, STREAMED),
+        ],
+        ids=["bookmarks", "no bookmarks", "streamed list", "streamed list, whose end is a bookmark"],
+    )
+    async def test_requests_a_watch(
+        self, server: Server, client: Client, request_: WatchRequest, representation: Representation, query: str
+    ) -> None:
         server.script = [then(CHUNKED + chunk(b""), hang_up)]
-        await watched(client, Representation.METADATA)
-        assert target(server) == ("/api/v1/pods?watch=1&timeoutSeconds=300&resourceVersion=41&allowWatchBookmarks=true")
-        assert "Accept: application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1\r\n" in server.requests[-1]
+        async with client.watch(PODS, "x", Selectors(labels="a=b"), request_, representation):
+            pass
+        begin = "/api/v1/namespaces/x/pods?labelSelector=a%3Db&watch=1&timeoutSeconds=300"
+        assert target(server) == f"{begin}&{query}"
+        form = ";as=PartialObjectMetadata;g=meta.k8s.io;v=v1" if representation is Representation.METADATA else ""
+        assert f"Accept: application/json{form}\r\n" in server.requests[-1]
+
+    async def test_requests_a_watch_of_tables_without_objects(self, server: Server, client: Client) -> None:
+        server.script = [then(CHUNKED + chunk(b""), hang_up)]
+        await watched(client)
+        assert target(server).startswith("/api/v1/pods?includeObject=None&watch=1&")
 
     def test_representations_fall_back_to_plain(self) -> None:
         assert Representation.TABLE.simpler is Representation.METADATA
         assert Representation.METADATA.simpler.simpler is Representation.PLAIN
 
-    async def test_requests_no_bookmarks(self, server: Server, client: Client) -> None:
-        server.script = [then(CHUNKED + chunk(b""), hang_up)]
-        request = WatchRequest(41, timeout=1, bookmarks=False)
-        async with client.watch(PODS, "x", Selectors(labels="a=b"), request, Representation.TABLE):
-            pass
-        assert target(server) == (
-            "/api/v1/namespaces/x/pods?labelSelector=a%3Db&includeObject=None"
-            "&watch=1&timeoutSeconds=1&resourceVersion=41"
-        )
-
-    @pytest.mark.parametrize("bookmarks", [True, False])
-    async def test_requests_a_streamed_list(self, server: Server, client: Client, bookmarks: bool) -> None:  # noqa: FBT001
-        server.script = [then(CHUNKED + chunk(b""), hang_up)]
-        request = WatchRequest(None, timeout=300, bookmarks=bookmarks)
-        async with client.watch(PODS, None, Selectors(), request, Representation.METADATA):
-            pass
-        assert target(server) == (
-            "/api/v1/pods?watch=1&timeoutSeconds=300&sendInitialEvents=true"
-            "&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
-        )
-
     async def test_watch_is_counted_under_its_kind(self, server: Server, client: Client) -> None:
         server.script = [then(CHUNKED + chunk(b""), hang_up)]
-        async with client.watch(PODS, None, Selectors(), WatchRequest(41, 1), Representation.TABLE, kind="audit"):
+        async with opened(client, kind="audit"):
             pass
         assert client.requests == {("audit", "200"): 1}
 
@@ -902,8 +804,7 @@ class TestWatch:
             writer.write(chunk(EVENT) + chunk(b""))
 
         server.script = [two_chunks]
-        async with client.watch(PODS, None, Selectors(), WatchRequest(1, 300), Representation.TABLE) as stream:
-            assert not isinstance(stream, Failure)
+        async with opened(client) as stream:
             before = time.monotonic()
             first = await stream.read()
             between = time.monotonic()
@@ -915,17 +816,6 @@ class TestWatch:
         assert before <= first[0] <= between <= second[0]
         assert first[1] == second[1] == EVENT
 
-    async def test_connection_cut_within_a_chunk_is_early_eof(self, server: Server, client: Client) -> None:
-        server.script = [then(CHUNKED + chunk(EVENT) + chunk(EVENT)[:-20], hang_up)]
-        assert (await end_of_watch(client)).reason is Reason.EARLY_EOF
-
-    async def test_connection_cut_between_chunks_is_early_eof(self, server: Server, client: Client) -> None:
-        server.script = [then(CHUNKED + chunk(EVENT), hang_up)]
-        brought = await watched(client)
-        assert brought[0] == EVENT
-        assert isinstance(brought[1], Failure)
-        assert brought[1].reason is Reason.EARLY_EOF
-
     async def test_reset(self, server: Server, client: Client) -> None:
         reading = asyncio.Event()
 
@@ -934,8 +824,7 @@ class TestWatch:
             await reset(writer)
 
         server.script = [then(CHUNKED + chunk(EVENT), reset_later)]
-        async with client.watch(PODS, None, Selectors(), WatchRequest(1, 300), Representation.TABLE) as stream:
-            assert not isinstance(stream, Failure)
+        async with opened(client) as stream:
             await stream.read()
             reading.set()
             end = await stream.read()
@@ -943,37 +832,30 @@ class TestWatch:
         assert end.reason is Reason.RESET
         assert end.message == f"The connection to {server.url} was reset."
 
-    async def test_invalid_chunks_are_a_failure(self, server: Server, client: Client) -> None:
-        server.script = [then(CHUNKED + b"zz\r\n{}\r\n", hang_up)]
-        assert (await end_of_watch(client)).reason in (Reason.GARBAGE, Reason.EARLY_EOF)
-
-    async def test_silence_beyond_the_timeout(
-        self, server: Server, client: Client, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize(
+        ("reply", "brought", "reasons"),
+        [
+            (then(CHUNKED + chunk(EVENT) + chunk(EVENT)[:-20], hang_up), None, {Reason.EARLY_EOF}),
+            (then(CHUNKED + chunk(EVENT), hang_up), [EVENT], {Reason.EARLY_EOF}),
+            (then(CHUNKED + b"zz\r\n{}\r\n", hang_up), [], {Reason.GARBAGE, Reason.EARLY_EOF}),
+            (answer(EXPIRED, "410 Gone"), [], {Reason.EXPIRED}),
+            (answer(LOGIN, media="text/html"), [], {Reason.GARBAGE}),
+        ],
+        ids=["cut within a chunk", "cut between chunks", "no chunks", "410", "web page"],
+    )
+    async def test_end_other_than_a_clean_one(
+        self, server: Server, client: Client, reply: bytes | Reply, brought: list[bytes] | None, reasons: set[Reason]
     ) -> None:
-        monkeypatch.setattr(client_module, "OVERTIME_SECONDS", -299.95)
-        server.script = [CHUNKED + chunk(EVENT)]
-        assert (await end_of_watch(client)).reason is Reason.TIMEOUT
-
-    async def test_missing_headers_time_out(
-        self, server: Server, client: Client, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(client_module, "OPEN_SECONDS", SOME_SECONDS)
-        server.script = [b""]
-        assert (await end_of_watch(client)).reason is Reason.TIMEOUT
-        assert client.requests == {("watch", "timeout"): 1}
-
-    async def test_410_is_expired(self, server: Server, client: Client) -> None:
-        server.script = [answer(EXPIRED, "410 Gone")]
-        assert (await end_of_watch(client)).reason is Reason.EXPIRED
-
-    async def test_web_page_is_garbage(self, server: Server, client: Client) -> None:
-        server.script = [answer(LOGIN, media="text/html")]
-        assert (await end_of_watch(client)).reason is Reason.GARBAGE
+        server.script = [reply]
+        *chunks, end = await watched(client)
+        assert chunks == (chunks if brought is None else brought)
+        assert isinstance(end, Failure)
+        assert end.reason in reasons
 
     async def test_leaving_the_context_closes_the_connection(self, server: Server, client: Client) -> None:
         server.script = [CHUNKED + chunk(EVENT), answer(EMPTY)]
-        async with client.watch(PODS, None, Selectors(), WatchRequest(1, 300), Representation.TABLE) as stream:
-            assert not isinstance(stream, Failure)
+        async with opened(client):
+            pass
         await tick(client)
         assert server.connections == 2
 

@@ -1,8 +1,7 @@
 import asyncio
 import itertools
 from collections import Counter
-from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
@@ -92,14 +91,9 @@ class TestFairQueue:
         assert [queue.take(), queue.take(), bool(queue)] == [1, 3, False]
 
 
-def simulated(main: Callable[[Limiter], Coroutine[Any, Any, None]], rate: float, resumes: float | None = None) -> None:
-    """Run a coroutine on a loop whose time jumps, with a limiter of this loop's time."""
-
-    async def run() -> None:
-        await main(Limiter(rate, resumes, asyncio.get_running_loop().time))
-
-    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
-        runner.run(run())
+def limited(rate: float, resumes: float | None = None) -> Limiter:
+    """Return a limiter of the time of the loop, which jumps."""
+    return Limiter(rate, resumes, asyncio.get_running_loop().time)
 
 
 async def sent(limiter: Limiter, of: RequestClass, count: int = 1) -> list[float]:
@@ -119,186 +113,147 @@ def most_within(seconds: float, times: Sequence[float]) -> int:
     return max(sum(time <= later <= time + seconds for later in times) for time in times)
 
 
-def test_limiter_spaces_requests_evenly() -> None:
-    async def main(limiter: Limiter) -> None:
-        assert await sent(limiter, OTHER, 5) == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4])
-
-    simulated(main, 10.0)
+async def test_limiter_spaces_requests_evenly() -> None:
+    limiter = limited(10.0)
+    assert await sent(limiter, OTHER, 5) == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4])
 
 
-def test_limiter_resumes_300_watches_within_3_s_but_not_at_once() -> None:
-    async def main(limiter: Limiter) -> None:
-        times = await sent(limiter, RESUME, 300)
-        assert max(times) < 2.0
-        assert most_within(0.1, times) <= 150 * (0.1 + RESUME_BURST_SECONDS) + 1
-
-    simulated(main, 10.0, 150.0)
+async def test_limiter_resumes_300_watches_within_3_s_but_not_at_once() -> None:
+    limiter = limited(10.0, 150.0)
+    times = await sent(limiter, RESUME, 300)
+    assert max(times) < 2.0
+    assert most_within(0.1, times) <= 150 * (0.1 + RESUME_BURST_SECONDS) + 1
 
 
-def test_limiter_resumes_no_slower_while_the_loop_is_busy() -> None:
+async def test_limiter_resumes_no_slower_while_the_loop_is_busy() -> None:
     """Handshakes block the loop for 20 ms at a time."""
+    limiter = limited(10.0, 150.0)
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, JumpingLoop)
 
-    async def main(limiter: Limiter) -> None:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, JumpingLoop)
+    async def block() -> None:
+        while True:
+            await asyncio.sleep(0.001)
+            loop._clock.now += 0.02
 
-        async def block() -> None:
-            while True:
-                await asyncio.sleep(0.001)
-                loop._clock.now += 0.02
-
-        busy = asyncio.create_task(block())
-        assert max(await sent(limiter, RESUME, 300)) < 2.2
-        busy.cancel()
-
-    simulated(main, 10.0, 150.0)
+    busy = asyncio.create_task(block())
+    assert max(await sent(limiter, RESUME, 300)) < 2.2
+    busy.cancel()
 
 
-def test_limiter_sends_ticks_at_once_while_300_watches_resume() -> None:
-    async def main(limiter: Limiter) -> None:
-        resumed = asyncio.create_task(sent(limiter, RESUME, 300))
-        while not resumed.done():
-            assert await sent(limiter, TICK) == pytest.approx([0.0])
-            await asyncio.sleep(0.5)
-
-    simulated(main, 10.0, 150.0)
+async def test_limiter_sends_ticks_at_once_while_300_watches_resume() -> None:
+    limiter = limited(10.0, 150.0)
+    resumed = asyncio.create_task(sent(limiter, RESUME, 300))
+    while not resumed.done():
+        assert await sent(limiter, TICK) == pytest.approx([0.0])
+        await asyncio.sleep(0.5)
 
 
-def test_limiter_lets_a_tick_wait_for_one_permit_at_most() -> None:
-    async def main(limiter: Limiter) -> None:
-        others = [asyncio.create_task(sent(limiter, of, 100)) for of in (OTHER, AUDIT, PROBE)]
-        for _ in range(20):
-            await asyncio.sleep(0.43)
-            [waited] = await sent(limiter, TICK)
-            assert waited <= 0.1 + ROUNDING_SECONDS
-        for task in others:
-            task.cancel()
-
-    simulated(main, 10.0)
+async def test_limiter_lets_a_tick_wait_for_one_permit_at_most() -> None:
+    limiter = limited(10.0)
+    others = [asyncio.create_task(sent(limiter, of, 100)) for of in (OTHER, AUDIT, PROBE)]
+    for _ in range(20):
+        await asyncio.sleep(0.43)
+        [waited] = await sent(limiter, TICK)
+        assert waited <= 0.1 + ROUNDING_SECONDS
+    for task in others:
+        task.cancel()
 
 
-def test_limiter_starves_no_class() -> None:
+async def test_limiter_starves_no_class() -> None:
     """Ticks of many clocks and thousands of lists wait: each class gets its share of 10 requests per second."""
+    limiter = limited(10.0)
+    counts = Counter[RequestClass]()
 
-    async def main(limiter: Limiter) -> None:
-        counts = Counter[RequestClass]()
+    async def ask(of: RequestClass) -> None:
+        while True:
+            await limiter.acquire(of)
+            counts[of] += 1
 
-        async def ask(of: RequestClass) -> None:
-            while True:
-                await limiter.acquire(of)
-                counts[of] += 1
-
-        tasks = [asyncio.create_task(ask(of)) for of in SHARES for _ in range(5)]
-        await asyncio.sleep(100.0)
-        for task in tasks:
-            task.cancel()
-        assert {of: counts[of] / 1000 for of in SHARES} == pytest.approx(SHARES, abs=0.005)
-
-    simulated(main, 10.0)
+    tasks = [asyncio.create_task(ask(of)) for of in SHARES for _ in range(5)]
+    await asyncio.sleep(100.0)
+    for task in tasks:
+        task.cancel()
+    assert {of: counts[of] / 1000 for of in SHARES} == pytest.approx(SHARES, abs=0.005)
 
 
-def test_cancelled_request_does_not_count() -> None:
-    async def main(limiter: Limiter) -> None:
-        await limiter.acquire(OTHER)
-        impatient = asyncio.create_task(limiter.acquire(OTHER))
-        patient = asyncio.create_task(sent(limiter, OTHER))
-        await asyncio.sleep(0.05)
-        impatient.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await impatient
-        assert await patient == pytest.approx([0.1])
-
-    simulated(main, 10.0)
+async def test_cancelled_request_does_not_count() -> None:
+    limiter = limited(10.0)
+    await limiter.acquire(OTHER)
+    impatient = asyncio.create_task(limiter.acquire(OTHER))
+    patient = asyncio.create_task(sent(limiter, OTHER))
+    await asyncio.sleep(0.05)
+    impatient.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await impatient
+    assert await patient == pytest.approx([0.1])
 
 
-def test_request_that_is_cancelled_as_its_turn_comes_delays_no_other_for_long() -> None:
-    async def main(limiter: Limiter) -> None:
-        await limiter.acquire(OTHER)
-        impatient = asyncio.create_task(limiter.acquire(OTHER))
-        await asyncio.sleep(0)
-        patient = asyncio.create_task(sent(limiter, OTHER))
-        loop, admit = asyncio.get_running_loop(), limiter._others._admit
-        until = loop.time() + 0.05
+async def test_request_that_is_cancelled_as_its_turn_comes_delays_no_other_for_long() -> None:
+    limiter = limited(10.0)
+    await limiter.acquire(OTHER)
+    impatient = asyncio.create_task(limiter.acquire(OTHER))
+    await asyncio.sleep(0)
+    patient = asyncio.create_task(sent(limiter, OTHER))
+    loop, admit = asyncio.get_running_loop(), limiter._others._admit
+    until = loop.time() + 0.05
 
-        def cancel_and_admit() -> None:
-            if loop.time() > until:
-                impatient.cancel()
-            admit()
+    def cancel_and_admit() -> None:
+        if loop.time() > until:
+            impatient.cancel()
+        admit()
 
-        limiter._others._admit = cancel_and_admit  # type: ignore[method-assign]
-        limiter.limit(10.0)
-        assert await patient == pytest.approx([0.2], abs=1e-5)
-
-    simulated(main, 10.0)
+    limiter._others._admit = cancel_and_admit  # type: ignore[method-assign]
+    limiter.limit(10.0)
+    assert await patient == pytest.approx([0.2], abs=1e-5)
 
 
-def test_late_request_keeps_its_distance_to_the_next() -> None:
+async def test_late_request_keeps_its_distance_to_the_next() -> None:
     """The event loop may be busy between the permission and its use; two requests must not be sent together."""
+    limiter = limited(10.0)
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, JumpingLoop)
+    clock, admit = loop._clock, limiter._others._admit
 
-    async def main(limiter: Limiter) -> None:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, JumpingLoop)
-        clock, admit = loop._clock, limiter._others._admit
+    def admit_and_lag() -> None:
+        admit()
+        clock.now += 0.3
 
-        def admit_and_lag() -> None:
-            admit()
-            clock.now += 0.3
-
-        await limiter.acquire(OTHER)
-        limiter._others._admit = admit_and_lag  # type: ignore[method-assign]
-        first, second = await sent(limiter, OTHER, 2)
-        assert first >= 0.3
-        assert second - first >= 0.1 - ROUNDING_SECONDS
-
-    simulated(main, 10.0)
+    await limiter.acquire(OTHER)
+    limiter._others._admit = admit_and_lag  # type: ignore[method-assign]
+    first, second = await sent(limiter, OTHER, 2)
+    assert first >= 0.3
+    assert second - first >= 0.1 - ROUNDING_SECONDS
 
 
-def test_limit_can_be_raised_while_requests_wait() -> None:
-    async def main(limiter: Limiter) -> None:
-        await limiter.acquire(OTHER)
-        waiting = asyncio.create_task(sent(limiter, OTHER))
-        await asyncio.sleep(1.0)
-        limiter.limit(1000.0)
-        assert await waiting == pytest.approx([1.0], abs=0.002)
-
-    simulated(main, 0.001)
+async def test_limit_can_be_raised_while_requests_wait() -> None:
+    limiter = limited(0.001)
+    await limiter.acquire(OTHER)
+    waiting = asyncio.create_task(sent(limiter, OTHER))
+    await asyncio.sleep(1.0)
+    limiter.limit(1000.0)
+    assert await waiting == pytest.approx([1.0], abs=0.002)
 
 
-def of_apiservers(main: Callable[[Limiters], Coroutine[Any, Any, None]]) -> None:
-    """Run a coroutine on a loop whose time jumps, with limiters of 10 and 2 requests per second."""
-
-    async def run() -> None:
-        await main(Limiters(10.0, 2.0, asyncio.get_running_loop().time))
-
-    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
-        runner.run(run())
+async def test_each_apiserver_has_a_rate_of_its_own() -> None:
+    limiters = Limiters(10.0, 2.0, asyncio.get_running_loop().time)
+    a, b = limiters.of("a"), limiters.of("b")
+    assert limiters.of("a") is a
+    for times in await asyncio.gather(sent(a, OTHER, 11), sent(b, OTHER, 11)):
+        assert times == pytest.approx([0.1 * number for number in range(11)], abs=1e-4)
 
 
-def test_each_apiserver_has_a_rate_of_its_own() -> None:
-    async def main(limiters: Limiters) -> None:
-        a, b = limiters.of("a"), limiters.of("b")
-        assert limiters.of("a") is a
-        for times in await asyncio.gather(sent(a, OTHER, 11), sent(b, OTHER, 11)):
-            assert times == pytest.approx([0.1 * number for number in range(11)], abs=1e-4)
-
-    of_apiservers(main)
+async def test_requests_that_open_a_watch_again_share_one_rate() -> None:
+    limiters = Limiters(10.0, 2.0, asyncio.get_running_loop().time)
+    a, b = limiters.of("a"), limiters.of("b")
+    times = await asyncio.gather(sent(a, RESUME, 2), sent(b, RESUME, 2))
+    assert max(itertools.chain(*times)) == pytest.approx(1.5, abs=1e-4)
 
 
-def test_requests_that_open_a_watch_again_share_one_rate() -> None:
-    async def main(limiters: Limiters) -> None:
-        a, b = limiters.of("a"), limiters.of("b")
-        times = await asyncio.gather(sent(a, RESUME, 2), sent(b, RESUME, 2))
-        assert max(itertools.chain(*times)) == pytest.approx(1.5, abs=1e-4)
-
-    of_apiservers(main)
-
-
-def test_new_limits_apply_to_all_apiservers() -> None:
-    async def main(limiters: Limiters) -> None:
-        a = limiters.of("a")
-        limiters.limit(100.0, 200.0)
-        for limiter in (a, limiters.of("b")):
-            assert (await sent(limiter, OTHER, 11))[-1] == pytest.approx(0.1, abs=1e-4)
-            assert (await sent(limiter, RESUME, 21))[-1] <= 0.1
-
-    of_apiservers(main)
+async def test_new_limits_apply_to_all_apiservers() -> None:
+    limiters = Limiters(10.0, 2.0, asyncio.get_running_loop().time)
+    a = limiters.of("a")
+    limiters.limit(100.0, 200.0)
+    for limiter in (a, limiters.of("b")):
+        assert (await sent(limiter, OTHER, 11))[-1] == pytest.approx(0.1, abs=1e-4)
+        assert (await sent(limiter, RESUME, 21))[-1] <= 0.1
