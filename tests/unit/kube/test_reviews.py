@@ -78,11 +78,9 @@ async def test_unknown_user_is_not_allowed(server: Server, client: Client, statu
 
 
 async def test_user_without_uid_groups_and_extra(server: Server, client: Client) -> None:
-    answers = (
-        review_answer({"status": {"authenticated": True, "user": {"username": "a"}}}),
-        review_answer({"status": {"allowed": True}}),
-    )
-    assert await reviewed(server, client, *answers) is Review.ALLOWED
+    user = {"status": {"authenticated": True, "user": {"username": "a"}}}
+    allowed = {"status": {"allowed": True}}
+    assert await reviewed(server, client, review_answer(user), review_answer(allowed)) is Review.ALLOWED
 
 
 @pytest.mark.parametrize(
@@ -129,39 +127,31 @@ async def test_unreachable_apiserver_is_a_failure(server: Server, known: Known) 
 ONE_NAME = ReviewedAccess("list", "apps", "deployments", "default", "x")
 
 
+def attributes(verb: str, group: str, resource: str, namespace: str, name: str) -> dict[str, str]:
+    return {"verb": verb, "group": group, "resource": resource, "namespace": namespace, "name": name}
+
+
 @pytest.mark.parametrize("allowed", [True, False])
-async def test_may_asks_for_this_identity(server: Server, client: Client, *, allowed: bool) -> None:
+@pytest.mark.parametrize(
+    ("access", "spec"),
+    [
+        (ONE_NAME, {"resourceAttributes": attributes("list", "apps", "deployments", "default", "x")}),
+        (ReviewedAccess("watch", "", "pods"), {"resourceAttributes": attributes("watch", "", "pods", "", "")}),
+        (ReviewedAccess("get", path="/metrics"), {"nonResourceAttributes": {"path": "/metrics", "verb": "get"}}),
+    ],
+    ids=["one name", "all names", "path"],
+)
+async def test_may_asks_for_this_identity(
+    server: Server, client: Client, access: ReviewedAccess, spec: Any, *, allowed: bool
+) -> None:
     server.script = [review_answer({"status": {"allowed": allowed, "denied": True}})]
-    assert await may(client, ONE_NAME) is allowed
+    assert await may(client, access) is allowed
     assert server.requests[0].startswith("POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews ")
     assert msgspec.json.decode(server.bodies[0]) == {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
-        "spec": {
-            "resourceAttributes": {
-                "verb": "list",
-                "group": "apps",
-                "resource": "deployments",
-                "namespace": "default",
-                "name": "x",
-            }
-        },
+        "spec": spec,
     }
-
-
-async def test_may_of_a_path_asks_for_no_resource(server: Server, client: Client) -> None:
-    server.script = [review_answer({"status": {"allowed": True}})]
-    assert await may(client, ReviewedAccess("get", path="/metrics")) is True
-    assert msgspec.json.decode(server.bodies[0])["spec"] == {
-        "nonResourceAttributes": {"path": "/metrics", "verb": "get"}
-    }
-
-
-async def test_may_of_all_names_in_all_namespaces_leaves_both_empty(server: Server, client: Client) -> None:
-    server.script = [review_answer({"status": {"allowed": True}})]
-    await may(client, ReviewedAccess("watch", "", "pods"))
-    attributes = msgspec.json.decode(server.bodies[0])["spec"]["resourceAttributes"]
-    assert (attributes["namespace"], attributes["name"]) == ("", "")
 
 
 @pytest.mark.parametrize(

@@ -166,7 +166,7 @@ async def test_watch_over_tls_has_a_transport_reading(secure: Server, authority:
             assert isinstance(stream, WatchResponse)
             reading = stream.transport()
     assert reading is not None
-    assert 0.0 < reading.round_trip < 0.1
+    assert reading.round_trip > 0.0
 
 
 async def test_client_certificate_is_sent(secure: Server, authority: Authority, server_tls: ssl.SSLContext) -> None:

@@ -14,7 +14,7 @@ from watchslo.serve.family_messages import FamilyMessages
 from watchslo.serve.metrics import FAMILIES, Detail, Label
 from watchslo.serve.metrics.family import gauge, histogram
 from watchslo.serve.metrics.views import per_watch
-from watchslo.snapshot import HistogramReading, NativeBuckets, Snapshot, StreamReading
+from watchslo.snapshot import HistogramReading, NativeBuckets, Snapshot
 
 PROTOBUF, TEXT = negotiate(ACCEPT, ""), negotiate("", "")
 MANY = readings.many(30, readings.STALLED)
@@ -113,23 +113,6 @@ class TestNative:
 
 
 class TestEvaluations:
-    def test_watches_are_read_once_an_evaluation(self) -> None:
-        read: list[str] = []
-
-        def note(stream: StreamReading) -> float:
-            read.append(stream.watch)
-            return 1.0
-
-        view = per_watch(note)
-        written = FamilyMessages(gauge("things", "Things.", basic=view), view)
-        for number in range(3):
-            snapshot = replace(readings.SNAPSHOT, monitor=replace(readings.MONITOR, tainted_seconds=float(number)))
-            (message,) = messages(b"".join(written.pieces(snapshot)))
-            assert len(message.metric) == 3
-        assert len(read) == 3
-        written.pieces(replace(readings.SNAPSHOT, streams=(readings.TAIL,)))
-        assert len(read) == 4
-
     def test_family_without_values_has_no_message(self) -> None:
         family = gauge("things", "Things.", basic=per_watch(lambda _: None))
         assert family.basic

@@ -97,16 +97,6 @@ def test_negotiate_takes_the_first_supported_clause(accept: str, form: ObjectFor
     assert negotiate(accept, CONFIGMAPS, "v1", "None", listed=False).form is form
 
 
-def test_negotiate_gives_protobuf_to_built_in_resources_only() -> None:
-    accept = f"{PROTOBUF},application/json"
-    found = [negotiate(accept, kind, "v1", "None", listed=True) for kind in (CONFIGMAPS, WIDGETS)]
-    assert [encoder.protobuf for encoder in found] == [True, False]
-    assert [encoder.media_type for encoder in found] == [PROTOBUF, "application/json"]
-    assert [encoder.watch_type for encoder in found] == [f"{PROTOBUF};stream=watch", "application/json"]
-    with pytest.raises(StatusError, match="406"):
-        negotiate(PROTOBUF, WIDGETS, "v1", "None", listed=True)
-
-
 @pytest.mark.parametrize(
     ("accept", "media_type"),
     [

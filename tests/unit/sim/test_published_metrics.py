@@ -84,13 +84,10 @@ def fetched(text: str, source: str) -> int:
 @pytest.mark.parametrize(
     ("version", "path", "of_cache", "of_etcd"),
     [
-        ("1.36", f"{CONFIGMAPS}?fieldSelector=metadata.name%3Dabsent", 0, 0),
         ("1.36", f"{CONFIGMAPS}?fieldSelector=metadata.name%3Da1", 1, 0),
         ("1.36", "/api/v1/configmaps?fieldSelector=metadata.name%3Dabsent", 3, 0),
-        ("1.36", "/api/v1/namespaces/absent/configmaps?limit=1", 0, 0),
         ("1.36", f"{CONFIGMAPS}?limit=1", 3, 0),
         ("1.30", "/api/v1/configmaps?fieldSelector=metadata.name%3Dabsent", 0, 3),
-        ("1.30", "/api/v1/namespaces/absent/configmaps?fieldSelector=metadata.name%3Dabsent", 0, 0),
         ("1.30", f"{CONFIGMAPS}?limit=1", 0, 1),
         ("1.30", f"{CONFIGMAPS}?resourceVersion=0", 3, 0),
     ],

@@ -169,24 +169,6 @@ def change(kind: str, obj: Object, previous: Object | None, key: str = "default/
     return StoredChange(7, kind, "pods", key, obj, previous, 0.0)
 
 
-@pytest.mark.parametrize(
-    ("kind", "obj", "previous", "seen"),
-    [
-        ("ADDED", pod(app="x"), None, "ADDED"),
-        ("ADDED", pod(app="y"), None, None),
-        ("MODIFIED", pod(app="x"), pod(app="x"), "MODIFIED"),
-        ("MODIFIED", pod(app="x"), pod(app="y"), "ADDED"),
-        ("MODIFIED", pod(app="y"), pod(app="x"), "DELETED"),
-        ("DELETED", pod(app="x"), pod(app="x"), "DELETED"),
-        ("DELETED", pod(app="y"), pod(app="y"), None),
-    ],
-)
-def test_transition_is_added_or_deleted_when_matching_begins_or_ends(
-    kind: str, obj: Object, previous: Object | None, seen: str | None
-) -> None:
-    assert parse_selector(PODS, None, {"labelSelector": "app=x"}).transition(change(kind, obj, previous)) == seen
-
-
 def test_selector_without_predicates_matches_by_namespace() -> None:
     selector = ObjectSelector("default", "", ())
     assert selector.transition(change("MODIFIED", pod(), pod())) == "MODIFIED"
