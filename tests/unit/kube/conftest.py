@@ -37,14 +37,10 @@ def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], a
     return {"asyncio": asyncio.new_event_loop, "timed": TimedEventLoop}
 
 
-@pytest.fixture(autouse=True)
-async def jumping_time(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
-    """Let the clock show the time of the loop, if that jumps."""
-    loop = asyncio.get_running_loop()
-    with monkeypatch.context() as patched:
-        if isinstance(loop, JumpingLoop):
-            patched.setattr(time, "monotonic", loop.time)
-        yield
+@pytest.fixture
+async def jumping_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the clock show the time of the loop."""
+    monkeypatch.setattr(time, "monotonic", asyncio.get_running_loop().time)
 
 
 def answer(body: bytes, status: str = "200 OK", *headers: str, media: str = "application/json") -> bytes:

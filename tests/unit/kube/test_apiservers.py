@@ -20,6 +20,8 @@ from watchslo.kube.apiservers import (
 from watchslo.kube.client import Client
 from watchslo.watch.failure import Failure, Reason
 
+pytestmark = pytest.mark.usefixtures("jumping_time")
+
 HTTPS = [{"name": "https", "port": 6443, "protocol": "TCP"}]
 NOON = "2026-11-21T12:00:00.000000Z"
 FORBIDDEN = answer(b"{}", "403 Forbidden")
@@ -80,7 +82,7 @@ async def test_addresses(server: Server, client: Client, parts: Sequence[Any], u
         ("https://Node-1.example:6443", "node-1.example:6443"),
     ],
 )
-def test_forms_of_one_address_are_equal(url: str, name: str) -> None:
+async def test_forms_of_one_address_are_equal(url: str, name: str) -> None:
     assert socket_of(url) == socket_of(f"//{name}")
 
 

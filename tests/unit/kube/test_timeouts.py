@@ -15,6 +15,8 @@ from watchslo.model import Resource
 from watchslo.watch.failure import Failure, Reason
 from watchslo.watch.messages import WatchRequest
 
+pytestmark = pytest.mark.usefixtures("jumping_time")
+
 PODS = Resource("", "v1", "pods", namespaced=True)
 EMPTY = answer(b'{"metadata":{"resourceVersion":"42"},"items":[]}')
 EVENT = b'{"type":"ADDED","object":{"metadata":{"resourceVersion":"43"}}}\n'

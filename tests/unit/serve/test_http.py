@@ -49,10 +49,11 @@ async def serving(
         history.observe(snapshot)
         await history.ask(lambda _: None)  # when it has been observed
     encoder, health = MetricsEncoder(Detail.PROVEN if bare else Detail.BASIC), lambda: unhealthy
-    if isinstance(history, Feed):
-        app = http.create_app(latest, health, encoder, history, authorize)
-    else:
-        app = essentials.create_app(latest, health, encoder, history, authorize)
+    app = (
+        http.create_app(latest, health, encoder, history, authorize)
+        if isinstance(history, Feed)
+        else essentials.create_app(latest, health, encoder, history, authorize)
+    )
     async with served(app) as client:
         yield client
         history.close()
