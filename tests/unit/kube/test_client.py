@@ -152,6 +152,11 @@ class TestReadNothing:
             assert isinstance(await tick(client), Reading)
         assert server.connections == 1
 
+    @pytest.mark.parametrize("revision", ["", "0x2a", "-1", "99999999999999999999"])
+    async def test_unparsable_revision_is_a_failure(self, server: Server, client: Client, revision: str) -> None:
+        server.script = [answer(EMPTY.replace(b"42", revision.encode()))]
+        assert (await failed_tick(client)).reason is Reason.UNPARSABLE
+
     async def test_observes_the_date(self, server: Server, client: Client, known: Known) -> None:
         server.script = [answer(EMPTY, "200 OK", "Date: Sat, 21 Nov 2026 12:16:29 GMT")]
         before = time.monotonic()

@@ -63,11 +63,6 @@ async def refused(access: Access) -> Failure:
     return failure
 
 
-async def test_known_authority_is_accepted(secure: Server, authority: Authority) -> None:
-    secure.script = [EMPTY]
-    assert isinstance(await asked(Access(secure.url, tls=tls_context(str(authority.ca)))), Reading)
-
-
 async def test_watch_reads_little_ahead(secure: Server, authority: Authority) -> None:
     secure.script = [CHUNKED]
     async with client_of(Access(secure.url, tls=tls_context(str(authority.ca)))) as client:

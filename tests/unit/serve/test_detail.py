@@ -97,12 +97,6 @@ def test_names_select_watches_at_all_apiservers_and_keys_select_one() -> None:
     assert details(Timeline(), "pods").watches == []
 
 
-def test_causes_are_those_of_the_watch_and_its_apiserver() -> None:
-    assert [cause.cause for cause in of(readings.STALLED).causes] == ["stalled_stream"]
-    assert [cause.cause for cause in of(readings.IDLE).causes] == ["cache_behind"]
-    assert of(readings.TAIL).causes == []
-
-
 NONE = readings.TAIL.guarantees.violations
 
 

@@ -83,11 +83,6 @@ def test_encode_includes_process_metrics() -> None:
     assert b"\nprocess_resident_memory_bytes " in body
 
 
-def test_openmetrics_ends_with_eof() -> None:
-    form = negotiate("application/openmetrics-text", "")
-    assert MetricsEncoder(Detail.FULL).encode(readings.EMPTY, form).body.endswith(b"# EOF\n")
-
-
 @pytest.mark.parametrize(
     ("detail", "quantiles", "lines"),
     [

@@ -141,11 +141,6 @@ class TestShape:
         view = MetricView((WATCH[0],), lambda _: (), lambda owner: (owner,), lambda _: 1)
         assert lines(view, "100%s%%", "%d") == 'watchslo_things{watch="100%s%%"} 1.0\nwatchslo_things{watch="%d"} 1.0\n'
 
-    def test_family_without_values_has_no_header(self) -> None:
-        idle = replace(readings.SNAPSHOT, streams=(readings.IDLE,))
-        body = ours(MetricsEncoder(Detail.BASIC), idle)
-        assert b"watchslo_apiserver_timespan_window_seconds" not in body
-
     def test_owner_without_a_value_has_no_line(self) -> None:
         view = MetricView((WATCH[0],), lambda _: (), lambda owner: (owner,), {"a": 2}.get)
         assert lines(view, "a", "b") == 'watchslo_things{watch="a"} 2.0\n'

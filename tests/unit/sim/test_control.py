@@ -179,28 +179,6 @@ async def test_partial_fault_fails_some_watches(simulate: Simulate, name: str, c
     assert codes == {code, 422}
 
 
-async def test_html_fault_answers_with_an_html_page(simulate: Simulate) -> None:
-    api = await simulate()
-    await api.control("faults", {"name": "html"})
-    answer = await api.get(CONFIGMAPS)
-    assert (answer.code, answer.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
-    assert answer.text.startswith("<html>")
-
-
-async def test_empty_watch_fault_ends_watches_without_an_event(simulate: Simulate) -> None:
-    api = await simulate()
-    await api.control("faults", {"name": "empty-watch"})
-    assert await (await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion=5")).rest() == []
-
-
-async def test_unreachable_fault_cuts_every_connection(simulate: Simulate) -> None:
-    api = await simulate()
-    await api.control("faults", {"name": "unreachable"})
-    for path in (CONFIGMAPS, "/readyz"):
-        with pytest.raises(aiohttp.ClientConnectionError):
-            await api.get(path)
-
-
 async def test_stale_group_fault_marks_only_that_group_stale(simulate: Simulate) -> None:
     api = await simulate()
     await api.control("faults", {"name": "stale-group", "resource": "leases.coordination.k8s.io"})
@@ -210,17 +188,6 @@ async def test_stale_group_fault_marks_only_that_group_stale(simulate: Simulate)
         for group in (await api.get("/apis", accept)).json["items"]
     }
     assert (groups["coordination.k8s.io"], groups["apps"]) == ("Stale", "Current")
-
-
-async def test_expired_fault_ends_all_watches_with_410(simulate: Simulate) -> None:
-    api = await simulate()
-    newest = await api.newest()
-    watches = [await api.watch(f"{path}?watch=1&resourceVersion={newest}") for path in (CONFIGMAPS, EVENTS)]
-    await api.control("faults", {"name": "expired"})
-    for watch in watches:
-        kind, status = await watch.event()
-        assert (kind, status["code"]) == ("ERROR", 410)
-        assert await watch.line() == b""
 
 
 async def test_garbage_fault_repeats_until_switched_off(simulate: Simulate) -> None:
@@ -235,14 +202,6 @@ async def test_garbage_fault_repeats_until_switched_off(simulate: Simulate) -> N
     while (line := await watch.line()) == fault.line:
         pass
     assert line.startswith(b'{"type":"ADDED"')
-
-
-async def test_cut_fault_cuts_watch_connections(simulate: Simulate) -> None:
-    api = await simulate()
-    watch = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={await api.newest()}")
-    await api.control("faults", {"name": "cut"})
-    with pytest.raises(aiohttp.ClientError):
-        await watch.line()
 
 
 async def test_stalled_stream_fault_holds_open_watches_but_not_new_ones(simulate: Simulate) -> None:

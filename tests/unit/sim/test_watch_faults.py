@@ -70,17 +70,6 @@ async def test_fault_edits_the_next_events_of_one_watch(simulate: Simulate, name
     assert (await edits(api, at))["revision"] == []
 
 
-async def test_lost_range_loses_ten_events_and_records_each(simulate: Simulate) -> None:
-    api = await simulate()
-    start = await api.configmap("a")
-    watch = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={start}")
-    await switch(api, "lost-range")
-    for serial in range(12):
-        await api.touch(f"{CONFIGMAPS}/a", str(serial))
-    assert await received(watch, 2, start) == "M11 M12"
-    assert (await edits(api))["revision"] == list(range(start + 1, start + 11))
-
-
 async def test_fault_repeats_until_it_is_switched_off(simulate: Simulate) -> None:
     name = "duplicate-event"
     api = await simulate()
