@@ -68,6 +68,7 @@ def transcript() -> Iterator[str]:
         discovery.group([WIDGETS], "example.org"),
         discovery.resource_list([WIDGETS], "example.com", "v1"),
         discovery.resource_list([WIDGETS], "example.com", "v9"),
+        discovery.resource_list([BUILT_IN["pods"]], "", "v1"),
         discovery.aggregated([WIDGETS], "v2", core=False, stale=()),
         discovery.aggregated([WIDGETS], "v2", core=False, stale={"example.com"}),
     ):

@@ -100,6 +100,7 @@ async def test_delete_returns_a_pod_and_supports_collections(simulate: Simulate)
 @pytest.mark.parametrize(
     ("method", "path", "body", "code", "reason"),
     [
+        ("POST", CONFIGMAPS, {"metadata": {"name": "there"}}, 409, "AlreadyExists"),
         ("POST", "/api/v1/namespaces/nowhere/configmaps", {"metadata": {"name": "a"}}, 404, "NotFound"),
         ("POST", CONFIGMAPS, {"metadata": {}}, 422, "Invalid"),
         ("POST", CONFIGMAPS, {"kind": "Pod", "metadata": {"name": "a"}}, 400, "BadRequest"),
@@ -151,6 +152,8 @@ async def test_version_1_30_refuses_pages_of_future_and_invalid_revisions(
         ("/readyz", "", 200, "ok"),
         ("/livez", "", 200, "ok"),
         ("/healthz", "", 200, "ok"),
+        ("/version", "", 200, '"gitVersion":"v1.36.3"'),
+        ("/apis/apps/v1", "", 200, '"name":"deployments/status"'),
         ("/nope", "", 404, "404 page not found\n"),
         ("/apis/foo.example.com/v1/bars", "", 404, "404 page not found\n"),
         ("/apis/foo.example.com", "", 404, "404 page not found\n"),
