@@ -1,4 +1,8 @@
+"""The events between two snapshots: `tests/golden/events.txt` has a paragraph for each change."""
+
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,74 +16,83 @@ from watchslo.timeline.timeline import MOST_EVENTS, Timeline
 BEFORE = replace(readings.SNAPSHOT, causes=(), streams=(readings.TAIL,))
 
 
-def of(now: Snapshot, before: Snapshot = BEFORE) -> list[tuple[EventKind, str]]:
-    return [(one.kind, one.text) for one in compare(before, now)]
+def watch(**changes: object) -> Snapshot:
+    return replace(BEFORE, streams=(readings.changed(readings.TAIL, **changes),))
 
 
-def of_stream(**changes: object) -> list[tuple[EventKind, str]]:
-    return of(replace(BEFORE, streams=(readings.changed(readings.TAIL, **changes),)))
+def monitor(**changes: Any) -> Snapshot:
+    return replace(BEFORE, monitor=replace(readings.MONITOR, **changes))
 
 
-def test_compare_equal_snapshots_yields_no_event() -> None:
-    assert of(BEFORE) == []
+def apiserver(**changes: Any) -> Snapshot:
+    return replace(BEFORE, apiservers=(replace(readings.SERVICE, **changes), readings.OTHER))
 
 
-@pytest.mark.parametrize(
-    ("changes", "kind", "text"),
-    [
-        ({"outcomes": {"closed": {("network", "reset"): 2}}}, EventKind.CLOSED, "pods: closed by network (reset)"),
-        (
-            {"outcomes": {"closed": {("server", "forced"): 3}}},
-            EventKind.CLOSED,
-            "pods: closed by server (forced), 3 times",
-        ),
-        ({"lists": {"expired": {"stream": 1}}}, EventKind.EXPIRED, "pods: 410, the revision expired (stream)"),
-        ({"lists": {"relists": {"expired": 1}}}, EventKind.RELISTED, "pods: started over (expired)"),
-        ({"lists": {"relists": {"inventory": 1}}}, EventKind.RELISTED, "pods: listed again (inventory)"),
-        (
-            {"guarantees": {"violations": {"reliable": 2}}},
-            EventKind.VIOLATED,
-            "pods: 2 events lost: newer ones were delivered (reliable)",
-        ),
-        (
-            {"guarantees": {"violations": {"unique": 1}}},
-            EventKind.VIOLATED,
-            "pods: 1 event delivered twice (unique)",
-        ),
-        (
-            {"audit": {"stalled_for": 30.0}},
-            EventKind.STALLED,
-            "pods: stalled: the watch is open, but delivers no events",
-        ),
-    ],
-)
-def test_compare_change_of_a_watch_yields_its_event(changes: dict[str, object], kind: EventKind, text: str) -> None:
-    assert of_stream(**changes) == [(kind, text)]
+def expired(before: Snapshot) -> Snapshot:
+    """Return the snapshot after the revisions of all watches expired."""
+    return replace(
+        before, streams=tuple(readings.changed(one, lists={"expired": {"stream": 1}}) for one in before.streams)
+    )
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"outcomes": {"closed": {("deadline", "deadline"): 9, ("own", "reload"): 1, ("expired", "expired"): 1}}},
-        {"lists": {"relists": {"start": 2}}},
-        {"received": {"events": {"ADDED": 1000}}},
-    ],
-)
-def test_compare_routine_change_yields_no_event(changes: dict[str, object]) -> None:
-    assert of_stream(**changes) == []
+ROUTINE = {("deadline", "deadline"): 9, ("own", "reload"): 1, ("expired", "expired"): 1}
+MANY = readings.many(9)
+STALLED = replace(BEFORE, streams=(readings.STALLED,))
+ALONE = replace(BEFORE, apiservers=(readings.SERVICE,))
+SILENT = apiserver(unresponsive_for=30.0)
+BLAMED = replace(BEFORE, causes=(readings.STUCK,))
+
+CHANGES: Mapping[str, tuple[Snapshot, Snapshot]] = {
+    "Nothing": (BEFORE, BEFORE),
+    "Routine closes": (BEFORE, watch(outcomes={"closed": ROUTINE})),
+    "A first list": (BEFORE, watch(lists={"relists": {"start": 2}})),
+    "Events": (BEFORE, watch(received={"events": {"ADDED": 1000}})),
+    "A new watch": (BEFORE, replace(BEFORE, streams=(readings.TAIL, readings.STALLED))),
+    "A close": (BEFORE, watch(outcomes={"closed": {("network", "reset"): 2}})),
+    "Several closes": (BEFORE, watch(outcomes={"closed": {("server", "forced"): 3}})),
+    "A 410": (BEFORE, watch(lists={"expired": {"stream": 1}})),
+    "The same of many watches": (MANY, expired(MANY)),
+    "A list after a 410": (BEFORE, watch(lists={"relists": {"expired": 1}})),
+    "A list for the inventory": (BEFORE, watch(lists={"relists": {"inventory": 1}})),
+    "A violation": (BEFORE, watch(guarantees={"violations": {"unique": 1}})),
+    "Several violations": (BEFORE, watch(guarantees={"violations": {"reliable": 2}})),
+    "A stall": (BEFORE, watch(audit={"stalled_for": 30.0})),
+    "The end of a stall": (
+        STALLED,
+        replace(BEFORE, streams=(readings.changed(readings.STALLED, audit={"stalled_for": None}),)),
+    ),
+    "A reload": (BEFORE, monitor(reloaded_wall=1_700_000_000.0)),
+    "A failed reload": (BEFORE, monitor(reload_succeeded=False)),
+    "A pause": (BEFORE, monitor(paused=True)),
+    "An overload": (BEFORE, monitor(tainted_seconds=2.0)),
+    "An upgrade": (BEFORE, apiserver(version="v1.37.0")),
+    "A step of a wall clock": (BEFORE, apiserver(offset_steps=2)),
+    "An older revision": (BEFORE, apiserver(time_travel=TimeTravelReading(1))),
+    "A silent apiserver": (BEFORE, SILENT),
+    "The end of its silence": (SILENT, BEFORE),
+    "A new apiserver": (ALONE, BEFORE),
+    "An apiserver that left": (BEFORE, ALONE),
+    "A reset of a clock": (BEFORE, replace(BEFORE, domains=(replace(readings.DOMAIN, resets=1), readings.BLIND))),
+    "A cause": (BEFORE, BLAMED),
+    "More evidence of it": (
+        BLAMED,
+        replace(BEFORE, causes=(replace(readings.STUCK, evidence="It has said nothing for 40 s."),)),
+    ),
+    "The end of a cause": (BLAMED, BEFORE),
+}
 
 
-def test_compare_same_change_of_many_watches_yields_one_event() -> None:
-    before = readings.many(9)
-    streams = tuple(readings.changed(stream, lists={"expired": {"stream": 1}}) for stream in before.streams)
-    found = [(EventKind.EXPIRED, "watch-0, watch-1, watch-2 and 6 more: 410, the revision expired (stream)")]
-    assert of(replace(before, streams=streams), before) == found
+def test_events_are_those_of_the_golden_file(golden: Callable[[str, str], None]) -> None:
+    golden("events.txt", "\n".join(f"{name}\n{_lines(*change)}" for name, change in CHANGES.items()))
+
+
+def _lines(before: Snapshot, now: Snapshot) -> str:
+    found = [f"    {one.kind}, {one.level.value}: {one.text}\n" for one in compare(before, now)]
+    return "".join(found) or "    (no event)\n"
 
 
 def test_events_name_all_their_watches_by_shared_keys() -> None:
-    before = readings.many(9)
-    streams = tuple(readings.changed(stream, lists={"expired": {"stream": 1}}) for stream in before.streams)
-    first, second = (next(compare(before, replace(before, streams=streams))) for _ in range(2))
+    first, second = (next(compare(MANY, expired(MANY))) for _ in range(2))
     assert first.watches == tuple(("service", f"watch-{number}") for number in range(9))
     assert all(one is other for one, other in zip(first.watches, second.watches, strict=True)), "memory is bounded"
 
@@ -103,67 +116,8 @@ def test_events_of_a_cause_name_the_watches_that_it_affects(
     assert [[*one.watches] for one in compare(blamed, without)] == [affected]
 
 
-def test_compare_new_watch_yields_no_event() -> None:
-    assert of(replace(BEFORE, streams=(readings.TAIL, readings.STALLED))) == []
-
-
-def test_compare_end_of_stall_yields_delivers() -> None:
-    before = replace(BEFORE, streams=(readings.STALLED,))
-    after = replace(BEFORE, streams=(readings.changed(readings.STALLED, audit={"stalled_for": None}),))
-    assert of(after, before) == [(EventKind.DELIVERS, "jobs: delivers again")]
-
-
-@pytest.mark.parametrize(
-    ("changes", "kind"),
-    [
-        ({"reloaded_wall": 1_700_000_000.0}, EventKind.RELOADED),
-        ({"reload_succeeded": False}, EventKind.RELOAD_FAILED),
-        ({"paused": True}, EventKind.PAUSED),
-        ({"tainted_seconds": 2.0}, EventKind.OVERLOADED),
-    ],
-)
-def test_compare_change_of_the_monitor_yields_its_event(changes: dict[str, object], kind: EventKind) -> None:
-    (found,) = of(replace(BEFORE, monitor=replace(readings.MONITOR, **changes)))  # type: ignore[arg-type]
-    assert found[0] is kind
-
-
-@pytest.mark.parametrize(
-    ("changes", "kind"),
-    [
-        ({"version": "v1.37.0"}, EventKind.UPGRADED),
-        ({"offset_steps": 2}, EventKind.WALL_CLOCK_SET),
-        ({"time_travel": TimeTravelReading(1)}, EventKind.TIME_TRAVEL),
-        ({"unresponsive_for": 12.0}, EventKind.UNRESPONSIVE),
-    ],
-)
-def test_compare_change_of_an_apiserver_yields_its_event(changes: dict[str, object], kind: EventKind) -> None:
-    changed = replace(readings.SERVICE, **changes)  # type: ignore[arg-type]
-    (found,) = of(replace(BEFORE, apiservers=(changed, readings.OTHER)))
-    assert found[0] is kind
-
-
-def test_compare_added_and_removed_apiservers_yield_events() -> None:
-    one = replace(BEFORE, apiservers=(readings.SERVICE,))
-    assert of(BEFORE, one) == [(EventKind.APISERVER_CAME, "apiserver 10.0.0.1:6443 was added")]
-    assert of(one, BEFORE) == [(EventKind.APISERVER_WENT, "apiserver 10.0.0.1:6443 was removed")]
-
-
-def test_compare_clock_reset_yields_its_event() -> None:
-    (found,) = of(replace(BEFORE, domains=(replace(readings.DOMAIN, resets=1), readings.BLIND)))
-    assert found[0] is EventKind.CLOCK_RESET
-
-
-def test_compare_causes_begin_and_end() -> None:
-    blamed = replace(BEFORE, causes=(readings.STUCK,))
-    assert of(blamed) == [(EventKind.CAUSE_BEGAN, "cause: The watch of jobs has said nothing for 33.5 s.")]
-    assert of(BEFORE, blamed) == [(EventKind.CAUSE_ENDED, "stalled_stream ended: jobs at service")]
-    surer = replace(readings.STUCK, evidence="It has said nothing for 40 s.")
-    assert of(replace(BEFORE, causes=(surer,)), blamed) == []
-
-
 def test_events_of_a_cause_have_the_cause_as_it_was_last_seen() -> None:
-    blamed = replace(BEFORE, causes=(readings.STUCK,))
-    assert [one.cause for one in (*compare(BEFORE, blamed), *compare(blamed, BEFORE))] == [readings.STUCK] * 2
+    assert [one.cause for one in (*compare(BEFORE, BLAMED), *compare(BLAMED, BEFORE))] == [readings.STUCK] * 2
 
 
 class TestChronicle:
@@ -198,8 +152,3 @@ class TestChronicle:
             stream = readings.changed(readings.TAIL, guarantees={"violations": violations})
             chronicle.observe(replace(BEFORE, streams=(stream,)))
         assert len(chronicle.happened) == MOST_EVENTS
-
-
-def test_apiserver_that_answers_again_has_an_event() -> None:
-    silent = replace(BEFORE, apiservers=(replace(BEFORE.apiservers[0], unresponsive_for=30.0), *BEFORE.apiservers[1:]))
-    assert of(BEFORE, silent) == [(EventKind.ANSWERS, f"{BEFORE.apiservers[0].name} answers again")]
