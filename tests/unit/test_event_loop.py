@@ -2,13 +2,16 @@
 
 import asyncio
 import contextlib
+import fcntl
 import gc
+import os
 import queue
 import selectors
 import socket
 import ssl
 import struct
 import subprocess
+import termios
 import threading
 import time
 import weakref
@@ -92,6 +95,13 @@ class Loop:
 @pytest.fixture
 def loop(monkeypatch: pytest.MonkeyPatch) -> Loop:
     return Loop(monkeypatch)
+
+
+def timeless_loop() -> TimedEventLoop:
+    """Return an event loop for which turns take no time, so that each `select` waits, however slow the machine is."""
+    made = TimedEventLoop()
+    made.selector._clock = Clock()
+    return made
 
 
 def test_lost_connection_is_freed_without_garbage_collection() -> None:
@@ -331,13 +341,12 @@ def test_connection_that_its_reader_paused_and_resumed_within_select_is_read_on(
         with theirs:
             for number in range(3):
                 read.clear()
-                loop.call_later(0.01, theirs.send, b"%d" % number)  # the loop waits by then
-                async with asyncio.timeout(10):
-                    await read.wait()
+                theirs.send(b"%d" % number)
+                await read.wait()
         transport.abort()
         assert taken == [b"0", b"1", b"2"]
 
-    with asyncio.Runner(loop_factory=TimedEventLoop) as runner:
+    with asyncio.Runner(loop_factory=timeless_loop) as runner:
         runner.run(work())
 
 
@@ -357,6 +366,12 @@ class Received(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.lost.set_result(error)
+
+    async def has(self, size: int) -> None:
+        """Wait until so many bytes have arrived."""
+        while len(self.data) < size:
+            self.arrived.clear()
+            await self.arrived.wait()
 
 
 class Decrypting(asyncio.Protocol):
@@ -434,7 +449,7 @@ class TestTls:
         thread = threading.Thread(target=asyncio.run, args=(host(),))
         thread.start()
         try:
-            with asyncio.Runner(loop_factory=TimedEventLoop) as runner:
+            with asyncio.Runner(loop_factory=timeless_loop) as runner:
                 runner.run(work())
         finally:
             done.set()
@@ -477,10 +492,7 @@ class TestTls:
 
         async def use(_: asyncio.Transport, protocol: Received) -> None:
             assert not written
-            async with asyncio.timeout(10):
-                while len(protocol.data) < 12:
-                    protocol.arrived.clear()
-                    await protocol.arrived.wait()
+            await protocol.has(12)
             assert written == [b""]
 
         self.run(contexts, serve, use)
@@ -498,8 +510,7 @@ class TestTls:
 
         async def use(transport: asyncio.Transport, protocol: Received) -> None:
             transport.write(data)
-            async with asyncio.timeout(10):
-                await protocol.lost
+            await protocol.lost
             assert protocol.data == b"earlyall"
 
         self.run(contexts, serve, use)
@@ -515,10 +526,7 @@ class TestTls:
 
         async def use(_: asyncio.Transport, protocol: Received) -> None:
             time.sleep(0.2)  # noqa: ASYNC251 - until all of it is there
-            async with asyncio.timeout(10):
-                while len(protocol.data) < size:
-                    protocol.arrived.clear()
-                    await protocol.arrived.wait()
+            await protocol.has(size)
 
         self.run(contexts, serve, use)
 
@@ -528,13 +536,12 @@ class TestTls:
     ) -> None:
         kept: list[bytes] = []
         data = bytearray()
-        decrypt: Callable[[bytes], bytes] = bytes
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             for number in range(5):
-                await asyncio.sleep(0.01)
+                await reader.readexactly(1)
                 writer.write(b"%d" % number)
-            await asyncio.sleep(0.01)
+            await reader.readexactly(1)
             if reset:
                 connected = writer.get_extra_info("socket")
                 connected.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -543,20 +550,25 @@ class TestTls:
                 writer.close()
                 await reader.read()
 
-        def keep(encrypted: bytes) -> bool:
-            kept.append(encrypted)
-            data.extend(decrypt(encrypted))
-            return True
-
         async def use(transport: asyncio.Transport, protocol: Received) -> None:
             loop = asyncio.get_running_loop()
             assert isinstance(transport, SocketTransport)
             assert isinstance(loop, TimedEventLoop)
-            nonlocal decrypt
+
+            def take(encrypted: bytes) -> None:
+                if decrypted := decrypt(encrypted):
+                    data.extend(decrypted)
+                    transport.write(b"+")  # the server sends no more before it has read this
+
+            def keep(encrypted: bytes) -> bool:
+                kept.append(encrypted)
+                take(encrypted)
+                return True
+
             decrypt = transport.keep_encrypted(keep)
-            transport.set_protocol(Decrypting(protocol, lambda encrypted: data.extend(decrypt(encrypted))))
-            async with asyncio.timeout(10):
-                assert isinstance(await protocol.lost, ConnectionResetError if reset else type(None))
+            transport.set_protocol(Decrypting(protocol, take))
+            transport.write(b"+")
+            assert isinstance(await protocol.lost, ConnectionResetError if reset else type(None))
             assert len(kept) >= 2
             assert data == b"01234"
             assert not loop.selector.readers, "the number will belong to another socket"
@@ -619,32 +631,34 @@ class TestTls:
         command = ["openssl", "s_server", "-accept", str(port), "-cert", str(pair.certificate), "-key", str(pair.key)]
 
         async def connect(context: ssl.SSLContext) -> tuple[Any, Received]:
-            async with asyncio.timeout(10):
-                while True:
-                    with contextlib.suppress(ConnectionRefusedError):
-                        loop = asyncio.get_running_loop()
-                        return await loop.create_connection(Received, "127.0.0.1", port, ssl=context)
-                    await asyncio.sleep(0.01)
+            while True:
+                with contextlib.suppress(ConnectionRefusedError):
+                    loop = asyncio.get_running_loop()
+                    return await loop.create_connection(Received, "127.0.0.1", port, ssl=context)
+                await asyncio.sleep(0.01)
 
         async def work() -> None:
+            commands, typed = os.pipe()
             server = await asyncio.create_subprocess_exec(
-                *command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+                *command, stdin=commands, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
             )
-            assert server.stdin
+            os.close(commands)
             assert server.stdout
             transport, protocol = await connect(ssl.create_default_context(cafile=str(authority.ca)))
-            async with asyncio.timeout(10):
-                server.stdin.write(b"K\n")
-                await asyncio.sleep(0.1)  # it reads what is written together as data
-                server.stdin.write(b"sent after it\n")
-                await protocol.arrived.wait()
-                transport.write(b"answered after it\n")
-                await server.stdout.readuntil(b"answered after it")
+            os.write(typed, b"K\n")
+            # It would take what is written together for data.
+            while any(fcntl.ioctl(typed, termios.FIONREAD, bytes(4))):  # noqa: ASYNC110 - nothing announces it
+                await asyncio.sleep(0.001)
+            os.write(typed, b"sent after it\n")
+            await protocol.arrived.wait()
+            transport.write(b"answered after it\n")
+            await server.stdout.readuntil(b"answered after it")
             assert protocol.data == b"sent after it\n"
             transport.abort()
             await protocol.lost
             server.kill()
             await server.communicate()
+            os.close(typed)
 
         with asyncio.Runner(loop_factory=TimedEventLoop) as runner:
             runner.run(work())
