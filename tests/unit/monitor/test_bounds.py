@@ -7,6 +7,8 @@ from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import pytest
+
 from tests.unit.monitor.cluster import CONFIGMAPS, NODES, Cluster
 from tests.unit.monitor.inside import config, keep_writing, running
 from watchslo.config.model import Config
@@ -97,6 +99,7 @@ def shards(*namespaces: str) -> Config:
     )
 
 
+@pytest.mark.timeout(900)  # many seconds of CPU
 async def test_nothing_is_kept_of_watches_and_apiservers_that_have_gone(cluster: Cluster) -> None:
     """In each round, one apiserver, one namespace and one resource replace others; some of them fail."""
     cluster.announce(*HOSTS)
