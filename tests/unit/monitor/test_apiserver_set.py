@@ -341,13 +341,6 @@ class TestNotToBeHad:
             assert apiserver(run, ONE).peers == 3
             assert apiserver(run, ONE).offset is None
 
-    async def test_caches_of_uncertain_apiservers_are_not_read(self, cluster: Cluster) -> None:
-        cluster.leases = 5
-        async with running(each(watch=[{"resource": "pods", "hops": True}]), start=120):
-            cluster.asked.clear()
-            await asyncio.sleep(30)
-            assert not cluster.count("probe_cache")
-
     async def test_number_is_unknown_without_announced_apiservers(self, cluster: Cluster) -> None:
         cluster.announce()
         cluster.date_skew = 0.0

@@ -253,8 +253,8 @@ def b() -> Apiserver:
     return Apiserver("b")
 
 
-async def test_healthy_watch_has_no_cache_reads(a: Apiserver) -> None:
-    async with probing(FakeWatch(a)) as world:
+async def test_healthy_watch_and_uncached_resource_have_no_cache_reads(a: Apiserver) -> None:
+    async with probing(FakeWatch(a), FakeWatch(a, EVENTS, late=1.0, asks=True)) as world:
         await asyncio.sleep(3600)
         assert a.sent == []
         assert world.probed == set()
@@ -281,19 +281,13 @@ async def test_watches_of_one_cache_share_its_clock(a: Apiserver, b: Apiserver) 
     async with probing(late, same, elsewhere, other):
         await asyncio.sleep(5)
         assert late.cache_clock is not None
-        assert late.cache_clock is same.cache_clock
+        clock = late.cache_clock
+        assert clock is same.cache_clock
         assert late.cache_clock.median_round_trip == pytest.approx(0.001)
         assert not elsewhere.probed
         assert not other.probed
-
-
-async def test_cache_clock_stays_the_same_while_it_is_read(a: Apiserver) -> None:
-    stream = FakeWatch(a, late=1.0)
-    async with probing(stream):
-        await asyncio.sleep(1)
-        clock = stream.cache_clock
         await asyncio.sleep(10 * TURN_SECONDS)
-        assert stream.cache_clock is clock
+        assert late.cache_clock is clock, "it stays the same while the cache is read"
 
 
 async def test_nothing_is_kept_of_caches_and_apiservers_without_watches(a: Apiserver) -> None:
@@ -456,7 +450,7 @@ async def test_crash_of_one_probe_ends_no_other(a: Apiserver, b: Apiserver, log:
     assert len(crashes) <= 3
 
 
-async def test_read_of_an_apiserver_that_has_left_is_no_failure(a: Apiserver, b: Apiserver, log: Log) -> None:
+async def test_read_of_an_apiserver_that_leaves_is_no_failure_and_ends(a: Apiserver, b: Apiserver, log: Log) -> None:
     leaving, staying = FakeWatch(a, late=1.0), FakeWatch(b, late=1.0)
     async with probing(leaving, staying) as world:
         await asyncio.sleep(1)
@@ -467,6 +461,10 @@ async def test_read_of_an_apiserver_that_has_left_is_no_failure(a: Apiserver, b:
         world.streams.remove(leaving)
         await asyncio.sleep(2 * STEP_SECONDS)
         assert world.probed == {("b", "pods")}
+        asked = len(a.sent)
+        await asyncio.sleep(60)
+        assert len(a.sent) == asked
+        assert gaps(sent for sent, _ in b.sent[-50:]) == {0.2}
     assert log.levels == {"debug"}
 
 
@@ -481,13 +479,6 @@ async def test_possible_load_balancer_is_not_probed(a: Apiserver, peers: int | N
         assert world.probed == {("a", "pods")}
 
 
-async def test_uncached_resource_is_not_probed(a: Apiserver) -> None:
-    async with probing(FakeWatch(a, EVENTS, late=1.0, asks=True)) as world:
-        await asyncio.sleep(60)
-        assert a.sent == []
-        assert world.probed == set()
-
-
 async def test_closed_watch_is_not_probed(a: Apiserver) -> None:
     stream = FakeWatch(a, late=1.0)
     stream.up = False
@@ -497,18 +488,6 @@ async def test_closed_watch_is_not_probed(a: Apiserver) -> None:
         stream.up = True
         await asyncio.sleep(2 * STEP_SECONDS)
         assert stream.probed
-
-
-async def test_probe_ends_with_its_watch(a: Apiserver, b: Apiserver) -> None:
-    gone, stays = FakeWatch(a, late=1.0), FakeWatch(b, late=1.0)
-    async with probing(gone, stays) as world:
-        await asyncio.sleep(10)
-        world.streams.remove(gone)
-        await asyncio.sleep(2 * STEP_SECONDS)
-        asked = len(a.sent)
-        await asyncio.sleep(60)
-        assert len(a.sent) == asked
-        assert gaps(sent for sent, _ in b.sent[-50:]) == {0.2}
 
 
 async def test_probe_continues_through_the_replacing_watch(a: Apiserver) -> None:

@@ -467,18 +467,6 @@ class TestBursts:
             await asyncio.sleep(10)
             assert cluster.count("tick") == pytest.approx(40, abs=4), "half of all requests"
 
-    async def test_throttled_tick_ends_a_burst(self, cluster: Cluster, log: Log) -> None:
-        cluster.late = 1.5
-        async with running(soon_judged()) as run, writing(cluster, PODS):
-            await asyncio.sleep(20)
-            assert log.of("burst_began")
-            cluster.fail(Reason.THROTTLED, "tick", retry_after=5)
-            await asyncio.sleep(2)
-            cluster.fail(None, "tick")
-            ticks = domain(run).burst_ticks
-            await asyncio.sleep(30)
-            assert domain(run).burst_ticks == ticks
-
     async def test_bursts_can_be_turned_off(self, cluster: Cluster, log: Log) -> None:
         cluster.late = 1.5
         made = soon_judged(clock={"burst": {"ticksPerHour": 0}})

@@ -300,23 +300,13 @@ async def test_oldest_revision_is_dated_by_its_watch() -> None:
 
 
 async def test_silent_watch_means_complete_headroom() -> None:
-    caches = Caches(PODS, window=math.inf)
-    caches.began = -math.inf
-    caches.said = None
-    caches.zero = time.monotonic() - BEGAN / caches.rate
-    caches._answer = lambda opened, seconds: asyncio.get_running_loop().call_later(seconds, opened.send)  # type: ignore[method-assign,assignment]
+    caches = Caches(PODS)
+    caches.last = 1, caches.revision()
     async with At(caches):
         await asyncio.sleep(WELCOME_SECONDS)
     found = reading(caches)
     assert (found.oldest, found.complete, found.fits) == (1, True, True)
     assert found.seconds == Interval(600.0, math.inf)
-
-
-async def test_headroom_older_than_the_clock_has_only_a_lower_bound() -> None:
-    caches = Caches(PODS, window=1200.0)
-    async with At(caches):
-        await asyncio.sleep(WELCOME_SECONDS)
-    assert reading(caches).seconds == Interval(600.0, math.inf)
 
 
 async def test_undated_headroom_is_counted_in_revisions(log: Log) -> None:
@@ -361,9 +351,10 @@ async def test_try_revision_returns_the_outcome(said: list[bytes | Failure], out
     assert time.monotonic() - began <= WATCH_SECONDS + OVERTIME_SECONDS
 
 
-async def test_try_revision_waits_for_its_turn_as_long_as_that_takes() -> None:
+@pytest.mark.parametrize("queue_seconds", [0.0, 60.0])
+async def test_try_revision_accepts_a_silent_watch_however_long_its_turn_takes(queue_seconds: float) -> None:
     caches = Caches()
-    caches.queue_seconds = 60.0
+    caches.queue_seconds = queue_seconds
     assert await try_revision(cast("Any", caches), PODS, "default", caches.revision()) == Accepted()
 
 
@@ -377,11 +368,6 @@ async def test_try_revision_fails_on_an_endless_line(monkeypatch: pytest.MonkeyP
     found = await try_revision(cast("Any", caches), PODS, "default", 7)
     assert isinstance(found, Failure)
     assert found.reason is Reason.OVERSIZE
-
-
-async def test_try_revision_accepts_a_silent_watch() -> None:
-    caches = Caches()
-    assert await try_revision(cast("Any", caches), PODS, "default", caches.revision()) == Accepted()
 
 
 async def test_find_oldest_fails_if_everything_is_refused() -> None:
@@ -433,23 +419,23 @@ async def test_measured_list_replaces_the_estimate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("objects", "remaining", "seconds"), [(0, True, 0.1), (500, True, 0.1), (501, True, 0.2), (4000, False, None)]
+    ("changes", "seconds"),
+    [
+        ({"objects": 0}, 0.1),
+        ({"objects": 500}, 0.1),
+        ({"objects": 501}, 0.2),
+        ({"remaining": False}, None),
+        ({"page_failure": because(Reason.FORBIDDEN)}, None),
+    ],
+    ids=["none", "a page", "one more", "not counted", "refused"],
 )
-async def test_list_duration_is_estimated_by_one_page(objects: int, remaining: bool, seconds: float | None) -> None:  # noqa: FBT001
+async def test_list_duration_is_estimated_by_one_page(changes: dict[str, Any], seconds: float | None, log: Log) -> None:
     caches = Caches(PODS)
-    caches.objects, caches.remaining = objects, remaining
+    vars(caches).update(changes)
     async with At(caches):
         await asyncio.sleep(WELCOME_SECONDS)
     assert reading(caches).list_seconds == (seconds and pytest.approx(seconds))
     assert reading(caches).fits is (True if seconds else None)
-
-
-async def test_refused_page_leaves_the_list_duration_unknown(log: Log) -> None:
-    caches = Caches(PODS)
-    caches.page_failure = because(Reason.FORBIDDEN)
-    async with At(caches):
-        await asyncio.sleep(WELCOME_SECONDS)
-    assert reading(caches).list_seconds is None
     assert not log.events
 
 
@@ -463,28 +449,6 @@ async def test_lists_are_estimated_rarely_in_the_watched_namespaces() -> None:
 
 
 # Short headroom
-
-
-async def test_short_headroom_is_logged_once_and_its_end(log: Log) -> None:
-    caches = Caches(PODS)
-    caches.streams[0].list_seconds = 150.0
-    async with At(caches):
-        await asyncio.sleep(1200.0)
-        assert reading(caches).fits is False
-        assert log.events == ["history_short"]
-        (said,) = log.of("history_short")
-        assert said == {
-            "event": "history_short",
-            "apiserver": "10.0.3.7:6443",
-            "resource": "pods",
-            "seconds": pytest.approx(WINDOW_SECONDS, abs=0.3),
-            "list_seconds": 150.0,
-        }
-        caches.streams[0].list_seconds = 20.0
-        await asyncio.sleep(400.0)
-    (said,) = log.of("history_long_enough")
-    assert (said["seconds"], said["list_seconds"]) == (pytest.approx(WINDOW_SECONDS, abs=0.3), 20.0)
-    assert log.events == ["history_short", "history_long_enough"]
 
 
 async def test_longer_list_is_probed_at_once(log: Log) -> None:
@@ -513,16 +477,20 @@ async def test_longer_list_does_not_hurry_a_refusing_apiserver() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-async def test_end_of_short_headroom_is_seen_soon(seed: int, log: Log) -> None:
+async def test_short_headroom_is_logged_once_and_its_end_soon(seed: int, log: Log) -> None:
     caches = Caches(PODS)
     caches.streams[0].list_seconds = 150.0
     async with At(caches, seed):
         await asyncio.sleep(600.0)
-        asked = len(caches.opens)
-        assert asked <= 3 * 600.0 / (min(SHORT_INTERVAL_SECONDS) + CONFIRM_SECONDS)
+        assert reading(caches).fits is False
+        assert len(caches.opens) <= 3 * 600.0 / (min(SHORT_INTERVAL_SECONDS) + CONFIRM_SECONDS)
         caches.streams[0].list_seconds = 50.0
         await asyncio.sleep(max(SHORT_INTERVAL_SECONDS) + CONFIRM_SECONDS + 5.0)
-        assert log.events == ["history_short", "history_long_enough"]
+    about = {"apiserver": "10.0.3.7:6443", "resource": "pods", "seconds": pytest.approx(WINDOW_SECONDS, abs=0.3)}
+    assert log.of("history_short") == [{"event": "history_short", **about, "list_seconds": 150.0}]
+    (ended,) = log.of("history_long_enough")
+    assert (ended["seconds"], ended["list_seconds"]) == (about["seconds"], 50.0)
+    assert log.events == ["history_short", "history_long_enough"]
 
 
 async def test_young_cache_is_not_short_headroom(log: Log) -> None:
@@ -535,16 +503,6 @@ async def test_young_cache_is_not_short_headroom(log: Log) -> None:
             await asyncio.sleep(random.Random(1).uniform(60.0, 600.0))
         assert reading(caches).fits
     assert not log.events
-
-
-async def test_short_headroom_is_confirmed_first() -> None:
-    caches = Caches(PODS)
-    caches.streams[0].list_seconds = 150.0
-    async with At(caches):
-        await asyncio.sleep(WELCOME_SECONDS + CONFIRM_SECONDS + LOOK_SECONDS * 2)
-        assert reading(caches).fits is False
-    assert [revision == 1 for _, _, revision in caches.opens[:3]] == [True, False, True]
-    assert caches.opens[1][0] - caches.opens[0][0] >= CONFIRM_SECONDS
 
 
 async def test_unchanged_cache_is_not_complete() -> None:

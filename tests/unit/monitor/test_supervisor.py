@@ -541,14 +541,6 @@ class TestPaused:
             await asyncio.sleep(60)
             assert not cluster.asked
 
-    async def test_resume_after_a_pause(self) -> None:
-        async with running(config("pods")) as run:
-            for paused in (True, False):
-                run.supervisor.configure(config("pods", paused=paused))
-                await asyncio.sleep(STARTED_SECONDS)
-            assert run.not_ready() == ()
-            assert run.stream("pods").membership == "member"
-
     async def test_paused_from_the_start(self, cluster: Cluster, log: Log) -> None:
         async with running(config("podz", paused=True)) as run:
             assert not cluster.asked

@@ -328,14 +328,11 @@ class TestWanted:
 
 
 class TestCreations:
-    async def test_hidden_apiserver_leaves_creations_undated(self, cluster: Cluster) -> None:
-        cluster.leases = 4
-        async with running(next_to("pods"), credentials=verified()) as run:
-            await create(cluster, 30)
-            assert created(run.stream("pods")) == 0
-
-    async def test_unreached_witness_leaves_creations_undated(self, cluster: Cluster) -> None:
-        cluster.dead.add(HOSTS[2])
+    @pytest.mark.parametrize("changes", [{"leases": 4}, {"dead": {HOSTS[2]}}], ids=["hidden", "unreached"])
+    async def test_apiserver_that_is_no_witness_leaves_creations_undated(
+        self, cluster: Cluster, changes: dict[str, Any]
+    ) -> None:
+        vars(cluster).update(changes)
         async with running(next_to("pods"), credentials=verified()) as run:
             await create(cluster, 30)
             assert created(run.stream("pods")) == 0
