@@ -1,14 +1,21 @@
-"""The strategy that is recommended for the results of rehearsals, and the sentences that explain it."""
+"""The strategy that is recommended for the results of rehearsals, and the sentences about it and its settings."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from tests.support.states import transcript
 from watchslo.app.rehearse.advice import LONG_SECONDS, Advice, advise, headroom_sentence
 from watchslo.app.rehearse.outcome import Outcome, failing, outcomes
+from watchslo.app.rehearse.plan import STARVED_OBJECTS
+from watchslo.kube.client import Selectors
+from watchslo.kube.representation import Representation
 from watchslo.model import Interval
+from watchslo.monitor.apiserver_process import ApiserverCost
 from watchslo.monitor.rehearsal import Rehearsal
 from watchslo.monitor.rehearsal_headroom import Headroom
+from watchslo.monitor.variant import Variant
 from watchslo.watch.failure import Reason, because
 
 PAGED = Rehearsal(
@@ -33,90 +40,117 @@ STREAM = replace(PAGED, strategy="stream", by="stream", synced=1.2, requests=1, 
 CACHE = replace(PAGED, strategy="cache", by="cache", synced=0.9, requests=2, pages=1)
 FELL_BACK = replace(STREAM, by="paged", synced=1.6, fell_back=True)
 EXPIRED = replace(PAGED, synced=None, expired_watches=3, failure=because(Reason.EXPIRED))
+LISTS_EXPIRED = replace(EXPIRED, expired_lists=2, expired_watches=0)
+THROTTLED = replace(PARALLEL, synced=None, throttled=3, failure=because(Reason.THROTTLED))
+FEW = replace(PAGED, objects=1, pages=1, throttled=1)
+HUGE = replace(STREAM, objects=STARVED_OBJECTS)
+HEADROOM = Headroom(oldest=1000, revisions=6400, seconds=Interval(14.0, float("inf")), about=128.0, complete=False)
+
+SMALL = replace(PAGED, size=1_800_000)
+METADATA, GZIP = Variant("paged", Representation.METADATA), Variant("paged", gzip=True)
+WITH_CPU = replace(PAGED, cost=ApiserverCost(cpu=0.09))
 
 
 def advice(*runs: Rehearsal) -> Advice:
     return advise(outcomes(runs))
 
 
-def test_stream_is_recommended_if_the_apiserver_streams_lists() -> None:
-    assert advice(TAIL, PAGED, PARALLEL, STREAM, CACHE) == Advice(
-        "stream",
-        "One watch brought 5,000 objects in 1.2 s and continues from there: no revision can expire in between "
-        "(paged: 10 pages, 1.5 s).",
+def with_(run: Rehearsal, variant: Variant, **changes: object) -> Rehearsal:
+    changes = {"representation": variant.representation} | changes
+    return replace(run, variant=variant, **changes)  # type: ignore[arg-type]
+
+
+LARGER_PAGES = with_(PAGED, Variant("paged", page_size=2000), pages=3, synced=0.8)
+SELECTED = with_(SMALL, Variant("paged", selectors=Selectors(labels="app=web")), objects=400, synced=1.4)
+SPLIT = with_(PAGED, Variant("paged", each_namespace=True), informers=40, requests=80, synced=2.0)
+COMPRESSED = with_(SMALL, GZIP, cost=ApiserverCost(cpu=0.21))
+
+ADVICE = {
+    "all strategies sync": (TAIL, PAGED, PARALLEL, STREAM, CACHE),
+    "stream alone": (STREAM,),
+    "stream, and paged gets a 410": (EXPIRED, STREAM),
+    "lists are not streamed, two runs each": (PAGED, PAGED, PARALLEL, PARALLEL, FELL_BACK, FELL_BACK, CACHE, CACHE),
+    "paged gets a 410 in one of two runs": (EXPIRED, PAGED, PARALLEL, PARALLEL, FELL_BACK, FELL_BACK),
+    "paged is slow": (replace(PAGED, synced=LONG_SECONDS + 12), PARALLEL),
+    "paged is slow but alone": (replace(PAGED, synced=LONG_SECONDS + 12),),
+    "paged is as slow as it may be": (replace(PAGED, synced=LONG_SECONDS), PARALLEL),
+    "paged gets a 410, and cache syncs": (EXPIRED, CACHE),
+    "cache alone": (CACHE,),
+    "none syncs": (TAIL, LISTS_EXPIRED, THROTTLED),
+    "tail alone": (TAIL,),
+    "one object, and a 429": (FEW,),
+    "no object": (replace(PAGED, objects=0),),
+    "as many streamed objects as starve a cache": (HUGE,),
+    "one object less": (replace(HUGE, objects=STARVED_OBJECTS - 1),),
+}
+SETTINGS = {
+    "metadata": (PAGED, with_(SMALL, METADATA, synced=0.9)),
+    "table": (PAGED, with_(SMALL, Variant("paged", Representation.TABLE), synced=0.9)),
+    "protobuf": (PAGED, with_(SMALL, Variant("paged", Representation.PROTOBUF), synced=0.9)),
+    "metadata that fell back": (PAGED, with_(PAGED, METADATA, representation=Representation.PLAIN)),
+    "gzip that saves no bytes": (PAGED, with_(PAGED, GZIP)),
+    "gzip that is slower": (PAGED, with_(SMALL, GZIP, synced=2.5)),
+    "gzip that is as fast": (PAGED, with_(SMALL, GZIP, synced=1.6)),
+    "gzip that costs CPU": (WITH_CPU, COMPRESSED),
+    "gzip whose CPU is not read": (WITH_CPU, replace(COMPRESSED, cost=None)),
+    "gzip whose CPU is unknown": (WITH_CPU, replace(COMPRESSED, cost=ApiserverCost(unknown="why"))),
+    "metadata, and metadata with gzip": (
+        PAGED,
+        with_(SMALL, METADATA),
+        with_(PAGED, replace(METADATA, gzip=True), size=300_000),
+    ),
+    "larger pages that are faster": (PAGED, LARGER_PAGES),
+    "larger pages that are as fast": (PAGED, replace(LARGER_PAGES, synced=1.4)),
+    "selector that is as slow": (PAGED, SELECTED),
+    "selector that is faster": (PAGED, replace(SELECTED, synced=0.2)),
+    "split by namespaces that is slower": (PAGED, SPLIT),
+    "split by namespaces that is faster": (PAGED, replace(SPLIT, synced=0.5)),
+    "metadata that failed, which the table shows": (PAGED, with_(EXPIRED, METADATA)),
+    "metadata, but its strategy without it failed": (EXPIRED, with_(PAGED, METADATA)),
+    "metadata, but its strategy without it was not rehearsed": (STREAM, with_(PAGED, METADATA)),
+    "two settings at once": (PAGED, with_(PAGED, replace(METADATA, page_size=9))),
+    "no settings": (PAGED, STREAM, CACHE),
+}
+FAILING = {
+    "lists get 410": LISTS_EXPIRED,
+    "the watch gets 410": EXPIRED,
+    "both get 410": replace(EXPIRED, expired_lists=1),
+    "fell back": FELL_BACK,
+    "connection reset": replace(PAGED, synced=None, failure=because(Reason.RESET)),
+    "another strategy": replace(STREAM, by="paged"),
+}
+HEADROOMS = {
+    "two lists": (HEADROOM, [PAGED, STREAM]),
+    "a short list": (HEADROOM, [replace(PAGED, synced=0.1)]),
+    "a long list": (HEADROOM, [replace(PAGED, synced=96.0), PAGED]),
+    "a list that takes longer": (HEADROOM, [replace(PARALLEL, synced=140.0)]),
+    "no list that synced": (HEADROOM, [EXPIRED]),
+    "tail": (HEADROOM, [TAIL]),
+    "commit times": (replace(HEADROOM, revisions=None), []),
+    "complete": (replace(HEADROOM, complete=True), [PAGED]),
+    "without changes": (replace(HEADROOM, about=None, revisions=1), [PAGED]),
+}
+
+
+def test_advice_matches_golden_file(golden: Callable[[str, str], None]) -> None:
+    found = {name: advice(*runs) for name, runs in ADVICE.items()}
+    golden(
+        "rehearse-advice.txt", transcript({name: (f"use {one.strategy}", one.reason) for name, one in found.items()})
     )
 
 
-def test_stream_alone_is_recommended_without_comparison() -> None:
-    assert advice(STREAM).reason.endswith("no revision can expire in between.")
+def test_sentences_on_settings_match_golden_file(golden: Callable[[str, str], None]) -> None:
+    golden("rehearse-settings.txt", transcript({name: advice(*runs).settings for name, runs in SETTINGS.items()}))
 
 
-def test_stream_is_recommended_if_paged_gets_410() -> None:
-    assert advice(EXPIRED, STREAM) == Advice(
-        "stream",
-        "One watch brought 5,000 objects in 1.2 s and continues from there: no revision can expire in between "
-        "(paged: 410 when the watch opened).",
-    )
+def test_failures_and_headroom_match_golden_file(golden: Callable[[str, str], None]) -> None:
+    failures = {f"failing: {name}": [failing(Outcome(run.strategy, (run,)))] for name, run in FAILING.items()}
+    reach = {f"headroom: {name}": [headroom_sentence(one, outcomes(runs))] for name, (one, runs) in HEADROOMS.items()}
+    golden("rehearse-headroom.txt", transcript(failures | reach))
 
 
-def test_paged_is_recommended_if_lists_are_not_streamed() -> None:
-    assert advice(PAGED, PAGED, PARALLEL, PARALLEL, FELL_BACK, FELL_BACK, CACHE, CACHE) == Advice(
-        "paged",
-        "5,000 objects came in 10 pages in 1.5 s, and the watch could start from the list's revision in 2 of 2 runs "
-        "(stream: fell back to pages, as the apiserver streams no lists).",
-    )
-
-
-def test_parallel_is_recommended_if_paged_gets_410() -> None:
-    assert advice(EXPIRED, PAGED, PARALLEL, PARALLEL, FELL_BACK, FELL_BACK) == Advice(
-        "parallel",
-        "5,000 objects came in 10 pages in 1.6 s, and its watch opens at the first page, before the revision can "
-        "expire (paged: 410 when the watch opened in 1 of 2 runs) "
-        "(stream: fell back to pages, as the apiserver streams no lists).",
-    )
-
-
-def test_parallel_is_recommended_if_paged_is_slow() -> None:
-    slow = replace(PAGED, synced=LONG_SECONDS + 12)
-    found = advice(slow, PARALLEL)
-    assert found.strategy == "parallel"
-    assert "paged needs its revision for 42 s, while apiservers aim to keep only 75 s of changes" in found.reason
-    assert advice(slow).strategy == "paged"
-
-
-def test_cache_is_recommended_if_nothing_else_holds() -> None:
-    assert advice(EXPIRED, CACHE) == Advice(
-        "cache",
-        "Only this strategy worked (paged did not): 5,000 objects came in one answer in 900 ms. But the cache of an "
-        "apiserver may be out of date, especially if there are several apiservers.",
-    )
-    assert advice(CACHE).reason.startswith("This strategy worked: ")
-
-
-def test_no_strategy_is_recommended_if_none_holds() -> None:
-    lists = replace(EXPIRED, expired_lists=2, expired_watches=0)
-    throttled = replace(PARALLEL, synced=None, throttled=3, failure=because(Reason.THROTTLED))
-    assert advice(TAIL, lists, throttled) == Advice(
-        None,
-        "No strategy synced in each run without a 410. "
-        "The apiserver answered 429 3 times: it was busy, or its cache was not ready. Rehearse again later.",
-    )
-
-
-def test_tail_alone_is_never_recommended() -> None:
-    found = advice(TAIL)
-    assert found.strategy is None
-    assert found.reason.startswith("tail lists no objects")
-
-
-def test_reason_mentions_few_objects_and_429s() -> None:
-    few = replace(PAGED, objects=1, pages=1, throttled=1)
-    assert advice(few).reason == (
-        "1 object came in 1 page in 1.5 s, and the watch could start from the list's revision. "
-        "With so few objects, all strategies cost about the same. "
-        "The apiserver answered 429 once: it was busy, or its cache was not ready. Rehearse again later."
-    )
-    assert "so few" not in advice(replace(PAGED, objects=0)).reason
+def test_settings_do_not_change_which_strategy_is_recommended() -> None:
+    assert advice(PAGED, with_(STREAM, replace(METADATA, strategy="stream"))).strategy == "paged"
 
 
 def test_outcome_with_fallback_does_not_hold() -> None:
@@ -134,59 +168,3 @@ def test_outcome_with_fallback_does_not_hold() -> None:
 )
 def test_typical_run_is_the_median(runs: list[float | None], synced: float | None) -> None:
     assert Outcome("paged", tuple(replace(PAGED, synced=run) for run in runs)).typical.synced == synced
-
-
-@pytest.mark.parametrize(
-    ("run", "said"),
-    [
-        (FELL_BACK, "fell back to pages, as the apiserver streams no lists"),
-        (EXPIRED, "410 when the watch opened"),
-        (replace(EXPIRED, expired_lists=1), "410 during the list"),
-        (replace(PAGED, synced=None, failure=because(Reason.RESET)), "The connection was reset"),
-        (replace(STREAM, by="paged"), "paged was used instead"),
-    ],
-)
-def test_failing_states_why_a_strategy_does_not_hold(run: Rehearsal, said: str) -> None:
-    assert failing(Outcome(run.strategy, (run,))) == said
-
-
-# Headroom
-
-HEADROOM = Headroom(oldest=1000, revisions=6400, seconds=Interval(14.0, float("inf")), about=128.0, complete=False)
-
-
-@pytest.mark.parametrize(
-    ("headroom", "runs", "said"),
-    [
-        (HEADROOM, [PAGED, STREAM], " gets a 410. The longest list took 1.5 s, 1% of that."),
-        (HEADROOM, [replace(PAGED, synced=0.1)], " gets a 410. The longest list took 100 ms, less than 1% of that."),
-        (HEADROOM, [replace(PAGED, synced=96.0), PAGED], " gets a 410. The longest list took 96 s, 75% of that."),
-        (
-            HEADROOM,
-            [replace(PARALLEL, synced=140.0)],
-            " gets a 410. The longest list took 140 s: a watch that opens after it gets a 410.",
-        ),
-        (HEADROOM, [EXPIRED], " gets a 410."),
-        (HEADROOM, [TAIL], " gets a 410."),
-    ],
-)
-def test_headroom_is_compared_with_longest_list(headroom: Headroom, runs: list[Rehearsal], said: str) -> None:
-    away = "A client that is disconnected for more than about 128 s (6,400 revisions)"
-    assert headroom_sentence(headroom, outcomes(runs)) == away + said
-
-
-def test_headroom_of_commit_times_is_stated_in_seconds() -> None:
-    said = headroom_sentence(replace(HEADROOM, revisions=None), {})
-    assert said == "A client that is disconnected for more than about 128 s gets a 410."
-
-
-def test_complete_headroom_still_grows() -> None:
-    assert headroom_sentence(replace(HEADROOM, complete=True), outcomes([PAGED])) == (
-        "The headroom is about 128 s (6,400 revisions) and still grows: the apiserver dropped no change during the "
-        "rehearsals."
-    )
-
-
-def test_headroom_without_changes_states_lower_bound() -> None:
-    said = headroom_sentence(replace(HEADROOM, about=None, revisions=1), outcomes([PAGED]))
-    assert said == "The headroom is at least 14 s (1 revision)."

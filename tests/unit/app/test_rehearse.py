@@ -4,8 +4,9 @@ import json
 import os
 import re
 import signal
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -16,12 +17,11 @@ from watchslo.app.rehearse import rehearse
 from watchslo.app.rehearse.plan import Dimensions, Limits, RehearseOptions
 from watchslo.app.session import INTERRUPTED
 from watchslo.cli import STRATEGIES as NAMES
-from watchslo.errors import ConfigError, ConnectError
+from watchslo.errors import WatchsloError
 from watchslo.kube.client import Page, TakePiece
 from watchslo.model import SERVICE, Resource
 from watchslo.monitor.census import Census, take_census
-from watchslo.monitor.rehearsal import PATIENCE_SECONDS, Rehearsal
-from watchslo.timeline.format import ABSENT
+from watchslo.monitor.rehearsal import Rehearsal
 from watchslo.watch.failure import ENDED, Failure, Phase, Reason, because
 from watchslo.watch.messages import ListRequest
 from watchslo.watch.strategy import STRATEGIES
@@ -46,9 +46,13 @@ RUN = Rehearsal(
     failure=None,
 )
 Rehearse = Callable[..., int]
-NEEDED_VERBS = (
-    "This identity may not {} the resource; grant it. A rehearsal needs the verbs list and watch, as informers do."
-)
+METRICS = """\
+process_cpu_seconds_total {cpu}
+process_resident_memory_bytes {memory}
+process_start_time_seconds {started}
+apiserver_cache_list_total{{group="",index="",resource="pods"}} {cached}
+apiserver_storage_list_total{{group="",resource="pods"}} 7
+"""
 
 
 @pytest.fixture
@@ -91,128 +95,219 @@ def test_cli_offers_all_strategies() -> None:
     assert tuple(STRATEGIES) == NAMES
 
 
-def test_output_is_a_table_and_a_recommendation(
-    ask: Rehearse, capsys: pytest.CaptureFixture[str], cluster: Cluster
-) -> None:
-    cluster.fail(Reason.FORBIDDEN, "metrics_page")
-    assert ask() == 0
-    title, headings, *rows, unknown, unsure, headroom, verdict = capsys.readouterr().out.splitlines()
-    assert title == "pods, 6 objects"
-    assert headings.split() == ["tail", "paged"]
-    assert [" ".join(row.split()) for row in rows] == [
-        "synced in 4 ms 6 ms",
-        "requests 2 3",
-        "pages 1 2",
-        "objects 3 6",
-        "size 1.0 kB 2.0 kB",
-        "events while listing 0 0",
-        f"peak buffer {ABSENT} {ABSENT}",
-        "answers 429 0 0",
-        "answers 410 0 0",
-        "watch from there started started",
-        "lists from watch cache? watch cache?",
-        "apiserver CPU unknown unknown",
-        "apiserver memory unknown unknown",
-    ]
-    assert unknown == (
-        "The CPU and the memory of the apiserver are unknown: this identity may not read /metrics; grant it the verb "
-        "get on the non-resource URL /metrics."
-    )
-    assert unsure.startswith("A ? marks what apiservers of this version do by default")
-    assert (
-        headroom
-        == "The headroom is at least 5.03 s (99 revisions) and still grows: the apiserver dropped no change during the "
-        "rehearsals."
-    )
-    assert verdict == (
-        "Use paged. 6 objects came in 2 pages in 6 ms, and the watch could start from the list's revision. "
-        "With so few objects, all strategies cost about the same."
-    )
+@dataclass(frozen=True)
+class Scene:
+    """What a case may change before the command runs."""
+
+    cluster: Cluster
+    objects: dict[str, int]
+    patch: pytest.MonkeyPatch
 
 
-@pytest.mark.usefixtures("changing")
-def test_json_contains_runs(ask: Rehearse, capsys: pytest.CaptureFixture[str], cluster: Cluster) -> None:
-    expire_first_watch(cluster)
-    assert ask(replace(OPTIONS, dimensions=Dimensions(strategies=("paged",)), repeat=2), "json") == 0
-    (answer,) = json.loads(capsys.readouterr().out)
-    assert (answer["resource"], answer["group"], answer["objects"]) == ("pods", "", OBJECTS)
-    assert answer["use"] is None
-    assert answer["why"] == "No strategy synced in each run without a 410."
-    assert (answer["plan"], answer["settings"], answer["skipped"]) == (["paged", "paged"], [], None)
-    first, second = answer["runs"]
-    assert first["synced"] > 1
-    assert first["expired"] == {"list": 0, "watch": 1}
-    assert (first["requests"], first["pages"], first["bytes"]) == (6, 4, 4000)
-    assert second == {
-        "strategy": "paged",
-        "by": "paged",
-        "synced": pytest.approx(0.006),
-        "requests": 3,
-        "pages": 2,
-        "objects": OBJECTS,
-        "bytes": 2000,
-        "events": 0,
-        "buffer": 0,
-        "throttled": 0,
-        "expired": {"list": 0, "watch": 0},
-        "fellBack": False,
-        "failure": None,
-        "variant": {
-            "label": "paged",
-            "representation": "plain",
-            "sentAs": "plain",
-            "gzip": False,
-            "pageSize": 500,
-            "labelSelector": None,
-            "fieldSelector": None,
-            "informers": 1,
-        },
-        "apiserver": {
-            "cpu": None,
-            "memoryBefore": None,
-            "memoryAfter": None,
-            "unknown": "its /metrics has no figures of its process",
-        },
-        "source": {"lists": "watch cache", "evidence": "version", "certain": False},
-    }
+@dataclass(frozen=True)
+class Case:
+    """A rehearsal, whose output a golden file holds."""
+
+    options: RehearseOptions
+    prepare: Callable[[Scene], object] = lambda _: None
+    output: str = "table"
 
 
-@pytest.mark.usefixtures("changing")
-def test_json_contains_headroom(ask: Rehearse, capsys: pytest.CaptureFixture[str], cluster: Cluster) -> None:
-    cluster.oldest = 60
-    when_a_watch_opens(cluster, lambda: setattr(cluster, "oldest", 70))
-    assert ask(replace(OPTIONS, dimensions=Dimensions(strategies=("paged",)), repeat=2), "json") == 0
-    (answer,) = json.loads(capsys.readouterr().out)
-    assert answer["history"] == {
-        "oldest": 70,
-        "revisions": 34,
-        "seconds": {"lower": pytest.approx(3.03, abs=0.01), "about": pytest.approx(25.8, abs=0.1), "upper": None},
-        "complete": False,
-    }
+def expire_first_watch(scene: Scene) -> None:
+    """End the first watch with a 410, right after its headers."""
+    change_before_each_list(scene)
+    status = {"kind": "Status", "code": 410, "reason": "Expired"}
+    error = json.dumps({"type": "ERROR", "object": status}).encode() + b"\n"
+    when_a_watch_opens(scene.cluster, lambda: scene.cluster.send(PODS, error), times=1)
 
 
-def test_json_has_no_headroom_for_uncached_resources(ask: Rehearse, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ask(replace(OPTIONS, resources=("events",)), "json") == 0
-    (answer,) = json.loads(capsys.readouterr().out)
-    assert answer["history"] is None
+def refuse_watches(scene: Scene) -> None:
+    change_before_each_list(scene)
+    scene.cluster.fail(Reason.EXPIRED, "watch")
 
 
-def test_several_runs_and_resources_are_shown(
-    ask: Rehearse, capsys: pytest.CaptureFixture[str], cluster: Cluster
-) -> None:
-    assert (
-        ask(
-            replace(
-                OPTIONS, resources=("pods", "nodes", "pods"), dimensions=Dimensions(strategies=("paged",)), repeat=3
-            )
+def drop_changes(scene: Scene) -> None:
+    """Let the apiserver drop changes of the past when a watch opens."""
+    change_before_each_list(scene)
+    scene.cluster.oldest = 60
+    when_a_watch_opens(scene.cluster, lambda: setattr(scene.cluster, "oldest", 70))
+
+
+def change_before_each_list(scene: Scene) -> None:
+    answer = Door.list_page
+
+    async def list_page(door: Door, *question: Any, **options: Any) -> Page | Failure:
+        door.cluster.revision += 1
+        return await answer(door, *question, **options)
+
+    scene.patch.setattr(Door, "list_page", list_page)
+
+
+def throttle_once(scene: Scene) -> None:
+    answer = Door.list_page
+    throttled = iter([because_of(Reason.THROTTLED)])
+
+    async def list_page(*question: Any, **options: Any) -> Page | Failure:
+        return next(throttled, None) or await answer(*question, **options)
+
+    scene.patch.setattr(Door, "list_page", list_page)
+
+
+def meter(scene: Scene) -> dict[str, float]:
+    """Show an apiserver that takes 0.01 s of CPU for each read of its metrics, and 0.2 s for each list."""
+    figures = {"cpu": 1.0, "memory": 5e8, "started": 1e9, "cached": 100.0}
+    answer = Door.list_page
+
+    async def read_metrics(door: Door, take: TakePiece) -> None:
+        await door._answer("metrics_page")
+        figures["cpu"] += 0.01
+        await take(METRICS.format(**figures).encode())
+
+    async def list_page(*question: Any, **options: Any) -> Page | Failure:
+        figures["cpu"] += 0.2
+        figures["memory"] += 1e6
+        figures["cached"] += 1
+        return await answer(*question, **options)
+
+    scene.patch.setattr(Door, "read_metrics", read_metrics)
+    scene.patch.setattr(Door, "list_page", list_page)
+    return figures
+
+
+def replace_process(scene: Scene) -> None:
+    """Let another apiserver answer behind the address when the watch opens."""
+    figures = meter(scene)
+    when_a_watch_opens(scene.cluster, lambda: figures.update(started=2e9))
+
+
+def answer_namespaces(answered: bytes | Failure) -> Callable[[Scene], None]:
+    def prepare(scene: Scene) -> None:
+        document = Door.document
+
+        async def namespaces(door: Door, path: str, accept: str = "") -> bytes | Failure:
+            return answered if path.startswith("/api/v1/namespaces?") else await document(door, path, accept)
+
+        scene.patch.setattr(Door, "document", namespaces)
+
+    return prepare
+
+
+def forbid(verb: str) -> Callable[[Scene], None]:
+    def prepare(scene: Scene) -> None:
+        scene.cluster.failures[verb, "pods"] = because(
+            Reason.FORBIDDEN, phase=Phase.LIST if verb == "list" else Phase.OPEN
         )
-        == 0
-    )
-    said = capsys.readouterr().out
-    assert len(re.findall(r"^at worst +6 ms$", said, re.MULTILINE)) == 2
-    assert "in 3 of 3 runs" in said
-    assert "\n\nnodes, 6 objects\n" in said
-    assert len(cluster.watches) == 6
+
+    return prepare
+
+
+def have_objects(**counts: int) -> Callable[[Scene], None]:
+    return lambda scene: scene.objects.update({f"/api/v1/{plural}": count for plural, count in counts.items()})
+
+
+def have_nodes_and_no_configmaps(scene: Scene) -> None:
+    have_objects(nodes=50, configmaps=0)(scene)
+    scene.cluster.failures["list", "events"] = because(Reason.FORBIDDEN, phase=Phase.LIST)
+
+
+def have_many_pods_and_secrets(scene: Scene) -> None:
+    have_objects(pods=120_000)(scene)
+    scene.cluster.served.append(Resource("", "v1", "secrets", namespaced=True))
+
+
+def named(*names: str) -> bytes:
+    return json.dumps({"items": [{"metadata": {"name": name}} for name in names]}).encode()
+
+
+PAGED = replace(OPTIONS, dimensions=Dimensions(strategies=("paged",)))
+SPLIT = replace(OPTIONS, dimensions=Dimensions(strategies=("paged",), each_namespace=True))
+VARIED = Dimensions(
+    strategies=("paged", "relist"), representations=("metadata",), page_sizes=(2000,), labels=("app=web",)
+)
+BUSY = have_objects(nodes=9, configmaps=8)
+CASES = {
+    "two-strategies": Case(OPTIONS, lambda scene: scene.cluster.fail(Reason.FORBIDDEN, "metrics_page")),
+    "first-watch-expires": Case(replace(PAGED, repeat=2), expire_first_watch, "json"),
+    "apiserver-drops-changes": Case(replace(PAGED, repeat=2), drop_changes, "json"),
+    "uncached-resource": Case(replace(OPTIONS, resources=("events",)), output="json"),
+    "two-resources": Case(replace(PAGED, resources=("pods", "nodes", "pods"), repeat=3)),
+    "each-watch-expires": Case(PAGED, refuse_watches),
+    "one-429": Case(PAGED, throttle_once),
+    "watch-closes-at-once": Case(
+        replace(OPTIONS, dimensions=Dimensions(strategies=("tail",))),
+        lambda scene: when_a_watch_opens(scene.cluster, lambda: scene.cluster.send(PODS, ENDED), times=1),
+    ),
+    "watch-hangs": Case(PAGED, lambda scene: scene.cluster.hanging.add("watch")),
+    "metered": Case(OPTIONS, meter),
+    "metered-as-json": Case(OPTIONS, meter, "json"),
+    "another-process": Case(PAGED, replace_process, "json"),
+    "refused-by-etcd": Case(OPTIONS, lambda scene: scene.cluster.uncached.add("pods"), "json"),
+    "settings": Case(replace(OPTIONS, dimensions=VARIED)),
+    "each-namespace": Case(SPLIT, answer_namespaces(named(*"abc")), "json"),
+    "namespaces-forbidden": Case(SPLIT, answer_namespaces(because(Reason.FORBIDDEN, phase=Phase.LIST))),
+    "namespaces-unreadable": Case(SPLIT, answer_namespaces(b"<html>")),
+    "namespaces-too-many": Case(SPLIT, answer_namespaces(named(*["n"] * 201))),
+    "one-namespace": Case(
+        replace(OPTIONS, namespace="mine"),
+        lambda scene: scene.objects.update({"/api/v1/namespaces/mine/pods": 0}),
+    ),
+    "unknown-resource": Case(replace(OPTIONS, resources=("podz",))),
+    "second-resource-unknown": Case(replace(OPTIONS, resources=("pods", "nodez"))),
+    "list-forbidden": Case(OPTIONS, forbid("list")),
+    "watch-forbidden": Case(OPTIONS, forbid("watch")),
+    "second-resource-fails": Case(
+        replace(OPTIONS, resources=("pods", "nodes")),
+        lambda scene: scene.cluster.fail(Reason.NOT_FOUND, "watch", "nodes"),
+    ),
+    "connection-refused": Case(OPTIONS, lambda scene: scene.cluster.fail(Reason.REFUSED)),
+    "too-many-objects": Case(OPTIONS, have_objects(pods=120_000)),
+    "too-many-objects-for-tail": Case(
+        replace(OPTIONS, dimensions=Dimensions(strategies=("tail",))), have_objects(pods=120_000)
+    ),
+    "as-many-objects-as-allowed": Case(replace(OPTIONS, limits=Limits(objects=120_000)), have_objects(pods=120_000)),
+    "too-many-bytes": Case(replace(OPTIONS, limits=Limits(size=10))),
+    "too-many-bytes-at-last": Case(replace(OPTIONS, repeat=2, limits=Limits(size=1500))),
+    "too-many-bytes-of-all": Case(replace(EVERYTHING, repeat=2, exclude=("events",), limits=Limits(size=1500))),
+    "too-many-runs": Case(replace(OPTIONS, repeat=10, limits=Limits(runs=10))),
+    "dry-run": Case(replace(OPTIONS, dry_run=True, repeat=2)),
+    "dry-run-as-json": Case(replace(OPTIONS, dry_run=True), output="json"),
+    "all-resources": Case(EVERYTHING, have_nodes_and_no_configmaps),
+    "all-resources-as-json": Case(
+        replace(EVERYTHING, exclude=("nodes", "events", "configmaps")), have_many_pods_and_secrets, "json"
+    ),
+    "time-is-over": Case(replace(EVERYTHING, exclude=("events",), limits=Limits(seconds=3.0)), BUSY),
+    "bytes-are-used": Case(replace(EVERYTHING, exclude=("events",), limits=Limits(total_size=4000)), BUSY),
+    "all-and-named": Case(replace(OPTIONS, every=True)),
+    "neither-all-nor-named": Case(replace(OPTIONS, resources=())),
+    "exclude-without-all": Case(replace(OPTIONS, exclude=("nodes",))),
+    "one-namespace-and-each": Case(replace(OPTIONS, namespace="n", dimensions=Dimensions(each_namespace=True))),
+    "page-size-without-pages": Case(replace(OPTIONS, dimensions=Dimensions(strategies=("cache",), page_sizes=(9,)))),
+    "gzip-without-lists": Case(replace(OPTIONS, dimensions=Dimensions(strategies=("stream",), gzip=True))),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_output_matches_golden_file(
+    name: str,
+    ask: Rehearse,
+    capsys: pytest.CaptureFixture[str],
+    cluster: Cluster,
+    objects: dict[str, int],
+    monkeypatch: pytest.MonkeyPatch,
+    golden: Callable[[str, str], None],
+) -> None:
+    case = CASES[name]
+    case.prepare(Scene(cluster, objects, monkeypatch))
+    try:
+        ended = f"exit code {ask(case.options, case.output)}"
+    except WatchsloError as error:
+        ended = f"{type(error).__name__}: {error}"
+    said = "\n".join(line.rstrip() for line in capsys.readouterr().out.splitlines())
+    if case.output == "json":
+        said = json.dumps(json.loads(said, parse_float=lambda text: round(float(text), 3)), indent=1)
+    requests = ", ".join(f"{kind} {count}" for kind, count in Counter(kind for _, kind, _ in cluster.asked).items())
+    golden(f"rehearse/{name}.txt", f"{said}\n\n{ended}\nRequests: {requests or 'none'}\n".lstrip())
+    assert not cluster.open_watches()
 
 
 def test_rehearsal_closes_all_watches(ask: Rehearse, cluster: Cluster) -> None:
@@ -225,22 +320,6 @@ def test_rehearsals_follow_one_another_with_a_pause(ask: Rehearse, cluster: Clus
     assert ask() == 0
     times = [time for time, kind, _ in cluster.asked if kind == "list"]
     assert times[2] - times[1] > 1.9  # a second on the watch, and a second's pause
-
-
-@pytest.mark.usefixtures("changing")
-def test_failing_rehearsal_is_tried_three_times(
-    ask: Rehearse, capsys: pytest.CaptureFixture[str], cluster: Cluster
-) -> None:
-    cluster.fail(Reason.EXPIRED, "watch")
-    assert ask(replace(OPTIONS, dimensions=Dimensions(strategies=("paged",)))) == 0
-    *rows, why, _, _, headroom, verdict = capsys.readouterr().out.splitlines()
-    shown = dict(row.rsplit(maxsplit=1) for row in rows[2:])
-    assert shown["synced in"] == ABSENT
-    assert (shown["requests"], shown["pages"], shown["objects"]) == ("9", "6", "6")
-    assert (shown["answers 410"], shown["watch from there"]) == ("3", "never")
-    assert why == "paged: 410 when the watch opened."
-    assert headroom.endswith("the apiserver dropped no change during the rehearsals.")
-    assert verdict == "Nothing to recommend. No strategy synced in each run without a 410."
 
 
 @pytest.mark.parametrize(
@@ -270,93 +349,6 @@ def test_table_states_how_the_watch_opened(
     assert re.search(rf"^watch from there +{shown}$", capsys.readouterr().out, re.MULTILINE)
 
 
-def test_429_is_retried_and_mentioned(
-    ask: Rehearse, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    answer = Door.list_page
-    throttled = iter([because_of(Reason.THROTTLED)])
-
-    async def list_page(*question: Any, **options: Any) -> Page | Failure:
-        return next(throttled, None) or await answer(*question, **options)
-
-    monkeypatch.setattr(Door, "list_page", list_page)
-    assert ask(replace(OPTIONS, dimensions=Dimensions(strategies=("paged",)))) == 0
-    said = capsys.readouterr().out
-    assert "Use paged." in said
-    assert "The apiserver answered 429 once" in said
-
-
-def test_watch_that_closes_at_once_is_resumed(
-    ask: Rehearse, capsys: pytest.CaptureFixture[str], cluster: Cluster
-) -> None:
-    when_a_watch_opens(cluster, lambda: cluster.send(PODS, ENDED), times=1)
-    assert ask(replace(OPTIONS, dimensions=Dimensions(strategies=("tail",))), "json") == 0
-    ((run,),) = [answer["runs"] for answer in json.loads(capsys.readouterr().out)]
-    assert run["synced"] > 1
-    assert run["requests"] == 3
-
-
-def test_hanging_watch_times_out(ask: Rehearse, capsys: pytest.CaptureFixture[str], cluster: Cluster) -> None:
-    cluster.hanging.add("watch")
-    assert ask(replace(OPTIONS, dimensions=Dimensions(strategies=("paged",)))) == 0
-    assert f"paged: It was not synced after {PATIENCE_SECONDS:.0f} s.\n" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("resources", "message"),
-    [
-        (("podz",), "^the apiserver serves no resource podz; did you mean pods?"),
-        (("pods", "nodez"), "did you mean nodes?"),
-    ],
-)
-def test_unknown_resource_is_refused_before_any_list(
-    ask: Rehearse, cluster: Cluster, resources: tuple[str, ...], message: str
-) -> None:
-    with pytest.raises(ConfigError, match=message):
-        ask(replace(OPTIONS, resources=resources))
-    assert cluster.count("list") == 0, "all resources are checked before the first list"
-
-
-@pytest.mark.parametrize("verb", ["list", "watch"])
-def test_forbidden_resource_names_the_needed_verbs(ask: Rehearse, cluster: Cluster, verb: str) -> None:
-    cluster.failures[verb, "pods"] = because(Reason.FORBIDDEN, phase=Phase.LIST if verb == "list" else Phase.OPEN)
-    with pytest.raises(ConfigError) as refused:
-        ask()
-    assert str(refused.value) == f"pods: {NEEDED_VERBS.format(verb)}"
-
-
-def test_results_before_an_error_are_shown(ask: Rehearse, capsys: pytest.CaptureFixture[str], cluster: Cluster) -> None:
-    cluster.fail(Reason.NOT_FOUND, "watch", "nodes")
-    with pytest.raises(ConfigError, match=r"^nodes: The apiserver does not serve the resource\.$"):
-        ask(replace(OPTIONS, resources=("pods", "nodes")))
-    said = capsys.readouterr().out
-    assert "Use paged." in said
-    assert "nodes" not in said
-
-
-def test_refused_connection_raises_connect_error(ask: Rehearse, cluster: Cluster) -> None:
-    cluster.fail(Reason.REFUSED)
-    with pytest.raises(ConnectError, match=r"^The apiserver refuses the connection\.$"):
-        ask()
-
-
-def test_resource_over_max_objects_is_refused(ask: Rehearse, objects: dict[str, int], cluster: Cluster) -> None:
-    objects["/api/v1/pods"] = 120_000
-    with pytest.raises(ConfigError, match=r"^pods: there are 120,000 objects, .* pass --max-objects 120000 if"):
-        ask()
-    assert not cluster.watches
-    assert ask(replace(OPTIONS, dimensions=Dimensions(strategies=("tail",)))) == 0, "tail lists no objects"
-    assert ask(replace(OPTIONS, limits=Limits(objects=120_000))) == 0
-
-
-def test_namespace_limits_the_objects(
-    ask: Rehearse, objects: dict[str, int], capsys: pytest.CaptureFixture[str]
-) -> None:
-    objects["/api/v1/namespaces/mine/pods"] = 0
-    assert ask(replace(OPTIONS, namespace="mine")) == 0
-    assert "pods, 0 objects" in capsys.readouterr().out
-
-
 def test_interrupt_shows_results_without_recommendation(
     ask: Rehearse, capsys: pytest.CaptureFixture[str], cluster: Cluster
 ) -> None:
@@ -374,94 +366,6 @@ def test_interrupt_before_any_result_prints_nothing(
     when_a_watch_opens(cluster, lambda: os.kill(os.getpid(), signal.SIGINT))
     assert ask() == INTERRUPTED
     assert capsys.readouterr().out == ""
-
-
-METRICS = """\
-process_cpu_seconds_total {cpu}
-process_resident_memory_bytes {memory}
-process_start_time_seconds {started}
-apiserver_cache_list_total{{group="",index="",resource="pods"}} {cached}
-apiserver_storage_list_total{{group="",resource="pods"}} 7
-"""
-
-
-@pytest.fixture
-def metered(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
-    """The figures of an apiserver that takes 0.01 s of CPU for each read of its metrics, and 0.2 s for each list."""
-    figures = {"cpu": 1.0, "memory": 5e8, "started": 1e9, "cached": 100.0}
-    answer = Door.list_page
-
-    async def read_metrics(door: Door, take: TakePiece) -> None:
-        await door._answer("metrics_page")
-        figures["cpu"] += 0.01
-        await take(METRICS.format(**figures).encode())
-
-    async def list_page(*question: Any, **options: Any) -> Page | Failure:
-        figures["cpu"] += 0.2
-        figures["memory"] += 1e6
-        figures["cached"] += 1
-        return await answer(*question, **options)
-
-    monkeypatch.setattr(Door, "read_metrics", read_metrics)
-    monkeypatch.setattr(Door, "list_page", list_page)
-    return figures
-
-
-@pytest.mark.usefixtures("metered")
-def test_cost_and_source_are_those_of_the_apiservers_own_metrics(
-    ask: Rehearse, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert ask(output="json") == 0
-    ((tail, paged),) = [answer["runs"] for answer in json.loads(capsys.readouterr().out)]
-    assert tail["apiserver"]["cpu"] == pytest.approx(0.2)
-    assert paged["apiserver"] == {
-        "cpu": pytest.approx(0.4),
-        "memoryBefore": 501e6,
-        "memoryAfter": 503e6,
-        "unknown": None,
-    }
-    assert paged["source"] == {"lists": "watch cache", "evidence": "metrics", "certain": True}
-    assert ask() == 0
-    shown = {" ".join(row.split()) for row in capsys.readouterr().out.splitlines()}
-    assert {"lists from watch cache watch cache", "apiserver CPU 200 ms 400 ms"} <= shown
-    assert "apiserver memory +1.0 MB to 504.0 MB +2.0 MB to 506.0 MB" in shown
-
-
-def test_other_process_behind_the_address_makes_the_cost_unknown(
-    ask: Rehearse, capsys: pytest.CaptureFixture[str], metered: dict[str, float], cluster: Cluster
-) -> None:
-    when_a_watch_opens(cluster, lambda: metered.update(started=2e9))
-    assert ask(replace(OPTIONS, dimensions=Dimensions(strategies=("paged",))), "json") == 0
-    ((run,),) = [answer["runs"] for answer in json.loads(capsys.readouterr().out)]
-    assert run["apiserver"]["unknown"].startswith("another apiserver")
-    assert run["source"]["evidence"] == "version"
-
-
-def test_resource_that_etcd_refuses_has_no_cache(
-    ask: Rehearse, capsys: pytest.CaptureFixture[str], cluster: Cluster
-) -> None:
-    cluster.uncached.add("pods")
-    assert ask(output="json") == 0
-    (answer,) = json.loads(capsys.readouterr().out)
-    assert [run["source"] for run in answer["runs"]] == [{"lists": "etcd", "evidence": "refusal", "certain": True}] * 2
-
-
-def test_settings_are_compared_with_the_same_strategy_without_them(
-    ask: Rehearse, capsys: pytest.CaptureFixture[str]
-) -> None:
-    varied = Dimensions(
-        strategies=("paged", "relist"), representations=("metadata",), page_sizes=(2000,), labels=("app=web",)
-    )
-    assert ask(replace(OPTIONS, dimensions=varied)) == 0
-    said = capsys.readouterr().out
-    assert [line.split("  ")[0] for line in said.splitlines() if line.startswith("paged,") and "  " in line] == [
-        "paged, metadata",
-        "paged, pages of 2,000",
-        "paged, -l app=web",
-    ]
-    assert "paged, metadata: 2.0 kB instead of 2.0 kB, 6 ms instead of 6 ms; for clients that need neither" in said
-    assert "paged, -l app=web: 6 of 6 objects, 2.0 kB instead of 2.0 kB, 6 ms instead of 6 ms.\n" in said
-    assert "Pages of 500 are as fast as others.\n" in said
 
 
 def test_relist_asks_for_the_revision_of_the_cache(
@@ -485,162 +389,6 @@ def test_relist_asks_for_the_revision_of_the_cache(
     ]
 
 
-def test_informers_for_each_namespace_start_together(
-    ask: Rehearse, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    document = Door.document
-
-    async def namespaces(door: Door, path: str, accept: str = "") -> bytes | Failure:
-        if not path.startswith("/api/v1/namespaces?"):
-            return await document(door, path, accept)
-        return json.dumps({"items": [{"metadata": {"name": name}} for name in "abc"]}).encode()
-
-    monkeypatch.setattr(Door, "document", namespaces)
-    split = Dimensions(strategies=("paged",), each_namespace=True)
-    assert ask(replace(OPTIONS, dimensions=split), "json") == 0
-    (answer,) = json.loads(capsys.readouterr().out)
-    one, three = answer["runs"]
-    assert (one["variant"]["informers"], three["variant"]["informers"]) == (1, 3)
-    assert (three["requests"], three["objects"], three["bytes"]) == (9, 18, 6000)
-    assert three["synced"] == pytest.approx(one["synced"])
-    (said,) = answer["settings"]
-    assert said.startswith(
-        "3 informers, one for each namespace: 9 instead of 3 requests, 6 ms instead of 6 ms; use one"
-    )
-
-
-@pytest.mark.parametrize(
-    ("answered", "message"),
-    [
-        (because(Reason.FORBIDDEN, phase=Phase.LIST), "the namespaces cannot be listed: This identity may not list"),
-        (b"<html>", "the namespaces cannot be listed: "),
-        (json.dumps({"items": [{"metadata": {"name": "n"}}] * 201}).encode(), "there are more than 200 namespaces"),
-    ],
-)
-def test_namespaces_that_cannot_be_split_are_an_error(
-    ask: Rehearse, monkeypatch: pytest.MonkeyPatch, answered: bytes | Failure, message: str
-) -> None:
-    document = Door.document
-
-    async def namespaces(door: Door, path: str, accept: str = "") -> bytes | Failure:
-        return answered if path.startswith("/api/v1/namespaces?") else await document(door, path, accept)
-
-    monkeypatch.setattr(Door, "document", namespaces)
-    with pytest.raises(ConfigError, match=f"^--each-namespace: {message}"):
-        ask(replace(OPTIONS, dimensions=Dimensions(each_namespace=True)))
-
-
-def test_list_over_max_bytes_is_refused(ask: Rehearse, cluster: Cluster) -> None:
-    with pytest.raises(ConfigError, match=r"^pods: a list of all objects has about \d+ bytes, .* pass --max-bytes 1Mi"):
-        ask(replace(OPTIONS, limits=Limits(size=10)))
-    assert not cluster.watches
-
-
-def test_list_that_proves_larger_than_estimated_ends_the_rehearsal(
-    ask: Rehearse, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(ConfigError, match=r"^pods: a list of all objects has about 2\.0 kB, .* pass --max-bytes 1Mi"):
-        ask(replace(OPTIONS, repeat=2, limits=Limits(size=1500)))
-    assert "No recommendation" in capsys.readouterr().out
-    assert ask(replace(EVERYTHING, repeat=2, exclude=("events",), limits=Limits(size=1500))) == 0
-    assert "pods was skipped: a list of all objects has about 2.0 kB" in capsys.readouterr().out
-
-
-def test_too_many_runs_are_refused(ask: Rehearse, cluster: Cluster) -> None:
-    with pytest.raises(ConfigError, match=r"^pods: the options ask for 20 runs; choose fewer, or pass --max-runs 20$"):
-        ask(replace(OPTIONS, repeat=10, limits=Limits(runs=10)))
-    assert not cluster.watches
-
-
-def test_dry_run_prints_the_plan_and_lists_nothing(
-    ask: Rehearse, capsys: pytest.CaptureFixture[str], cluster: Cluster
-) -> None:
-    assert ask(replace(OPTIONS, dry_run=True, repeat=2)) == 0
-    headings, row = capsys.readouterr().out.splitlines()
-    assert headings.split() == ["RESOURCE", "OBJECTS", "A", "LIST", "RUNS", "IN", "TOTAL", "VARIANTS"]
-    assert row.split() == ["pods", "6", "75", "bytes", "4", "150", "bytes", "tail;", "paged"]
-    assert not cluster.watches
-    assert ask(replace(OPTIONS, dry_run=True), "json") == 0
-    (answer,) = json.loads(capsys.readouterr().out)
-    assert (answer["plan"], answer["runs"], answer["use"]) == (["tail", "paged"], [], None)
-
-
-def test_all_resources_have_one_row_each_and_the_largest_come_first(
-    ask: Rehearse, capsys: pytest.CaptureFixture[str], objects: dict[str, int], cluster: Cluster
-) -> None:
-    objects |= {"/api/v1/nodes": 50, "/api/v1/configmaps": 0}
-    cluster.failures["list", "events"] = because(Reason.FORBIDDEN, phase=Phase.LIST)
-    assert ask(EVERYTHING) == 0
-    headings, nodes, pods, *skipped = capsys.readouterr().out.splitlines()
-    assert headings.split()[:3] == ["RESOURCE", "OBJECTS", "USE"]
-    assert nodes.split()[:5] == ["nodes", "50", "paged", "6", "ms"]
-    assert pods.split()[:3] == ["pods", "6", "paged"]
-    assert skipped == [
-        "configmaps was skipped: there are no objects.",
-        f"events was skipped: {NEEDED_VERBS.format('list')}",
-    ]
-
-
-def test_all_resources_as_json_name_those_that_are_skipped(
-    ask: Rehearse, capsys: pytest.CaptureFixture[str], objects: dict[str, int], cluster: Cluster
-) -> None:
-    objects["/api/v1/pods"] = 120_000
-    cluster.served.append(Resource("", "v1", "secrets", namespaced=True))
-    assert ask(replace(EVERYTHING, exclude=("nodes", "events")), "json") == 0
-    answers = {answer["resource"]: answer for answer in json.loads(capsys.readouterr().out)}
-    assert list(answers) == ["configmaps", "pods", "secrets"]
-    assert answers["configmaps"]["skipped"] is None
-    assert answers["pods"]["skipped"].startswith("there are 120,000 objects")
-    assert answers["secrets"]["skipped"] == "secrets are read only if they are named: watchslo rehearse secrets"
-    assert not answers["secrets"]["runs"]
-
-
-def runs_and_reasons(capsys: pytest.CaptureFixture[str]) -> dict[str, tuple[int, str | None]]:
-    answers = json.loads(capsys.readouterr().out)
-    return {answer["resource"]: (len(answer["runs"]), answer["skipped"]) for answer in answers}
-
-
-def test_all_resources_end_with_the_time_or_the_bytes(
-    ask: Rehearse, capsys: pytest.CaptureFixture[str], objects: dict[str, int]
-) -> None:
-    objects |= {"/api/v1/nodes": 9, "/api/v1/configmaps": 8}
-    options = replace(EVERYTHING, exclude=("events",), limits=Limits(seconds=3.0))
-    assert ask(options, "json") == 0
-    over = "the time of 3 s is over (--max-time)"
-    assert runs_and_reasons(capsys) == {"nodes": (1, over), "configmaps": (0, over), "pods": (0, over)}
-    assert ask(replace(options, limits=Limits(total_size=4000)), "json") == 0
-    over = "its lists would exceed 4.0 kB in total (--max-total-bytes)"
-    assert runs_and_reasons(capsys) == {"nodes": (2, None), "configmaps": (2, None), "pods": (0, over)}
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (replace(OPTIONS, every=True), "name the resources to rehearse, or pass --all"),
-        (replace(OPTIONS, resources=()), "name the resources to rehearse, or pass --all"),
-        (replace(OPTIONS, exclude=("nodes",)), "--exclude leaves resources out of --all"),
-        (
-            replace(OPTIONS, namespace="n", dimensions=Dimensions(each_namespace=True)),
-            "leave out --namespace",
-        ),
-        (
-            replace(OPTIONS, dimensions=Dimensions(strategies=("cache",), page_sizes=(9,))),
-            "--page-size needs a strategy with pages; add --strategy paged or parallel or relist-paged",
-        ),
-        (
-            replace(OPTIONS, dimensions=Dimensions(strategies=("stream",), gzip=True)),
-            "--gzip needs a strategy with lists",
-        ),
-    ],
-)
-def test_contradicting_options_are_refused(
-    ask: Rehearse, cluster: Cluster, options: RehearseOptions, message: str
-) -> None:
-    with pytest.raises(ConfigError, match=re.escape(message)):
-        ask(options)
-    assert not cluster.asked
-
-
 @pytest.fixture
 def door(cluster: Cluster) -> Any:
     return Door(cluster, SERVICE, lambda *_: None)
@@ -662,25 +410,6 @@ async def test_count_of_null_items_is_0(door: Any) -> None:
 
     door.document = page
     assert await take_census(door, PODS, None, sizes=False) == Census(0)
-
-
-@pytest.fixture
-def changing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A change precedes each list."""
-    answer = Door.list_page
-
-    async def list_page(door: Door, *question: Any, **options: Any) -> Page | Failure:
-        door.cluster.revision += 1
-        return await answer(door, *question, **options)
-
-    monkeypatch.setattr(Door, "list_page", list_page)
-
-
-def expire_first_watch(cluster: Cluster) -> None:
-    """End the first watch with a 410, right after its headers."""
-    status = {"kind": "Status", "code": 410, "reason": "Expired"}
-    error = json.dumps({"type": "ERROR", "object": status}).encode() + b"\n"
-    when_a_watch_opens(cluster, lambda: cluster.send(PODS, error), times=1)
 
 
 def when_a_watch_opens(cluster: Cluster, happen: Callable[[], None], *, after: int = 0, times: int = 1) -> None:
