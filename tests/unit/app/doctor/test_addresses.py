@@ -3,10 +3,11 @@
 import asyncio
 import errno
 import socket
-from collections.abc import Iterable
+from collections.abc import Callable
 
 import pytest
 
+from tests.unit.app.doctor.shown import findings_transcript
 from watchslo.app.doctor.addresses import (
     AddressReport,
     Reach,
@@ -16,117 +17,64 @@ from watchslo.app.doctor.addresses import (
     storage_findings,
     tcp_reach,
 )
-from watchslo.app.doctor.findings import DeploymentFinding, FindingLevel
 from watchslo.snapshot import ApiserverRole, StorageKind
 from watchslo.watch.failure import Failure, Reason, because
 
-PROBLEM, WARNING, UNCHECKED, GOOD = FindingLevel
 MEMBER, _, WITNESS = ApiserverRole
 SILENT = because(Reason.UNREACHABLE)
+FORBIDDEN = because(Reason.FORBIDDEN)
+ONE, THREE = ("https://a",), ("https://a", "https://b", "https://c")
 
 
 def report(answer: str | Failure, role: ApiserverRole = MEMBER, reach: Reach | None = None) -> AddressReport:
     return AddressReport("10.0.0.1:6443", "https://10.0.0.1:6443", role, answer, reach)
 
 
-def only(findings: Iterable[DeploymentFinding]) -> DeploymentFinding:
-    (finding,) = findings
-    return finding
+K3S = [report("v1.36.3+k3s1"), report("v1.36.3+k3s1"), report(SILENT)]
+UPSTREAM = [report("v1.36.3")]
+STATES = {
+    "two versions": address_findings([report("v1.36.3"), AddressReport("service", "https://s", MEMBER, "v1.35.0")]),
+    "the version is forbidden": address_findings([report(FORBIDDEN)]),
+    "the version is not served": address_findings([report(because(Reason.NOT_FOUND))]),
+    "dropped packets": address_findings([report(SILENT, MEMBER, Reach.DROPPED)]),
+    "dropped packets to a witness": address_findings([report(SILENT, WITNESS, Reach.DROPPED)]),
+    "a witness refuses": address_findings([report(because(Reason.REFUSED), WITNESS)]),
+    **{
+        f"TLS fails, and the port is {reach or 'not tried'}": address_findings(
+            [report(because(Reason.TLS), reach=reach)]
+        )
+        for reach in (Reach.OPEN, Reach.REFUSED, Reach.NO_ROUTE, Reach.UNRESOLVED, None)
+    },
+    "service, one address, one lease": peer_findings("service", ONE, 1),
+    "service, one address, no lease is known": peer_findings("service", ONE, None),
+    "service, one address, three leases": peer_findings("service", ONE, 3),
+    "service, three addresses": peer_findings("service", THREE, 3),
+    "service, no address": peer_findings("service", (), None),
+    "service, addresses are forbidden": peer_findings("service", FORBIDDEN, 3),
+    "each, one address, no lease": peer_findings("each", ONE, 0),
+    "each, one address, two leases": peer_findings("each", ONE, 2),
+    "each, three addresses": peer_findings("each", THREE, 3),
+    "each, three addresses, leases are forbidden": peer_findings("each", THREE, FORBIDDEN),
+    "each, one address, leases are forbidden": peer_findings("each", ONE, FORBIDDEN),
+    "three named addresses, two leases": peer_findings(THREE, THREE, 2),
+    "k3s, storage unknown": storage_findings(K3S, "auto", StorageKind.UNKNOWN),
+    "k3s, storage in one sequence": storage_findings(K3S, "auto", StorageKind.SEQUENCE),
+    "k3s, storage configured": storage_findings(K3S, "etcd", StorageKind.UNKNOWN),
+    "k3s, kine": storage_findings(K3S, "auto", StorageKind.KINE),
+    "k3s, kine on SQLite": storage_findings(K3S, "kine-sqlite", StorageKind.KINE),
+    "upstream, storage unknown": storage_findings(UPSTREAM, "auto", StorageKind.UNKNOWN),
+    "upstream, storage is forbidden": storage_findings(UPSTREAM, "auto", FORBIDDEN),
+}
 
 
-class TestAddressFindings:
-    def test_answering_apiservers_are_named_with_their_versions(self) -> None:
-        other = AddressReport("service", "https://s", MEMBER, "v1.35.0")
-        finding = only(address_findings([report("v1.36.3"), other]))
-        assert finding.level is GOOD
-        assert finding.text == "2 apiservers can be asked: 10.0.0.1:6443 and service (v1.35.0 and v1.36.3)."
-
-    @pytest.mark.parametrize("reason", [Reason.FORBIDDEN, Reason.NOT_FOUND])
-    def test_apiserver_that_hides_its_version_answers(self, reason: Reason) -> None:
-        assert only(address_findings([report(because(reason))])).level is GOOD
-
-    @pytest.mark.parametrize(("role", "level"), [(MEMBER, PROBLEM), (WITNESS, WARNING)])
-    def test_dropped_packets_name_the_port_to_allow(self, role: ApiserverRole, level: FindingLevel) -> None:
-        finding = only(address_findings([report(SILENT, role, Reach.DROPPED)]))
-        assert finding.level is level
-        assert "10.0.0.1:6443: a connection to port 6443 is neither accepted nor refused" in finding.text
-        assert "NetworkPolicy" in finding.text
-        assert finding.remedy.startswith("Allow TCP port 6443 from the pods of watchslo (Egress")
-
-    @pytest.mark.parametrize("reach", [Reach.OPEN, Reach.REFUSED, Reach.NO_ROUTE, Reach.UNRESOLVED, None])
-    def test_other_failures_do_not_blame_a_network_policy(self, reach: Reach | None) -> None:
-        finding = only(address_findings([report(because(Reason.TLS), reach=reach)]))
-        assert finding.level is PROBLEM
-        assert finding.text == f"10.0.0.1:6443: {because(Reason.TLS).message}"
-        assert "NetworkPolicy" not in finding.remedy
-
-    def test_unanswering_witness_is_a_warning_with_its_runbook(self) -> None:
-        finding = only(address_findings([report(because(Reason.REFUSED), WITNESS)]))
-        assert finding.level is WARNING
-        assert "WatchsloWitnessesUnreached" in finding.remedy
+def test_findings_match_golden_file(golden: Callable[[str, str], None]) -> None:
+    golden("doctor/addresses.txt", findings_transcript(STATES))
 
 
-class TestPeerFindings:
-    one, three = ("https://a",), ("https://a", "https://b", "https://c")
-
-    @pytest.mark.parametrize(
-        ("wanted", "announced", "leases", "level", "text"),
-        [
-            ("service", one, 1, GOOD, "1 apiserver can be distinguished."),
-            ("service", one, None, WARNING, "no lease tells whether it leads to several apiservers"),
-            ("each", one, 0, WARNING, "hops and creation latencies are not measured"),
-            ("each", three, 3, GOOD, "3 apiservers can be distinguished."),
-            (three, three, 2, GOOD, "3 apiservers can be distinguished."),
-            ("service", three, 3, WARNING, "One address leads to any of 3 apiservers"),
-            ("service", one, 3, WARNING, "3 apiservers renew leases, but 1 can be distinguished"),
-            ("each", one, 2, WARNING, "2 apiservers renew leases, but 1 can be distinguished"),
-            ("service", (), None, UNCHECKED, "announces no address"),
-        ],
-    )
-    def test_number_of_apiservers(
-        self,
-        wanted: str | tuple[str, ...],
-        announced: tuple[str, ...],
-        leases: int | None,
-        level: FindingLevel,
-        text: str,
-    ) -> None:
-        finding = only(peer_findings(wanted, announced, leases))
-        assert finding.level is level
-        assert text in finding.text
-
-    def test_one_address_for_several_suggests_each(self) -> None:
-        assert "apiservers: each" in only(peer_findings("service", self.three, 3)).remedy
-
-    def test_unread_addresses_are_not_checked(self) -> None:
-        finding = only(peer_findings("service", because(Reason.FORBIDDEN), 3))
-        assert finding.level is UNCHECKED
-
-    def test_unread_leases_are_not_checked_but_addresses_are(self) -> None:
-        found = [*peer_findings("each", self.three, because(Reason.FORBIDDEN))]
-        assert [finding.level for finding in found] == [UNCHECKED, GOOD]
-        found = [*peer_findings("each", self.one, because(Reason.FORBIDDEN))]
-        assert [finding.level for finding in found] == [UNCHECKED, WARNING]
-        assert "leases" in found[1].remedy
-
-
-def test_unproven_storage_is_one_warning() -> None:
-    reports = [report("v1.36.3+k3s1"), report("v1.36.3+k3s1"), report(SILENT)]
-    assert only(storage_findings(reports, "auto", StorageKind.UNKNOWN)).level is WARNING
-    assert only(storage_findings(reports, "auto", StorageKind.SEQUENCE)).level is GOOD
-    assert [*storage_findings(reports, "etcd", StorageKind.UNKNOWN)] == []
-    assert [*storage_findings([report("v1.36.3")], "auto", StorageKind.UNKNOWN)] == []
-
-
-def test_kine_is_a_warning_unless_it_is_on_sqlite() -> None:
-    reports = [report("v1.36.3+k3s1")]
-    assert "by a poll" in only(storage_findings(reports, "auto", StorageKind.KINE)).text
-    assert [*storage_findings(reports, "kine-sqlite", StorageKind.KINE)] == []
-
-
-def test_unknown_storage_is_unchecked() -> None:
-    findings = [*storage_findings([report("v1.36.3")], "auto", because(Reason.FORBIDDEN))]
-    assert [one.level for one in findings] == [UNCHECKED]
+@pytest.mark.parametrize("reach", [*Reach, None])
+def test_only_dropped_packets_blame_a_network_policy(reach: Reach | None) -> None:
+    (finding,) = address_findings([report(because(Reason.TLS), reach=reach)])
+    assert ("NetworkPolicy" in f"{finding.text} {finding.remedy}") is (reach is Reach.DROPPED)
 
 
 def test_port_of_urls_without_port_is_that_of_the_scheme() -> None:

@@ -1,11 +1,13 @@
 """What a running instance answers, and what is said about it."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from tests.unit.app.doctor.server import serving
+from tests.unit.app.doctor.shown import findings_transcript
 from tests.unit.serve import readings
 from watchslo.app.doctor import instance
 from watchslo.app.doctor.addresses import Reach
@@ -15,7 +17,6 @@ from watchslo.app.http_endpoint import DaemonCredentials, HttpEndpoint
 from watchslo.errors import ConnectError
 from watchslo.serve.status import StatusEncoder
 
-PROBLEM, WARNING, UNCHECKED, GOOD = FindingLevel
 VERSION = readings.SNAPSHOT.monitor.build.version
 
 
@@ -28,53 +29,31 @@ def status(*, trust: Any = "good", version: str = VERSION, **monitor: Any) -> st
     return json.dumps(document)
 
 
-async def outcome(readyz: Any, answer: Any) -> list[tuple[FindingLevel, str]]:
-    async with serving({"/readyz": readyz, "/api/v1/status": answer}) as endpoint:
-        return [(finding.level, finding.text) for finding in await check_instance(endpoint, VERSION)]
+READY = "ok\n"
+STATES: dict[str, tuple[Any, Any]] = {
+    "healthy": (READY, status()),
+    "another version": (READY, status(version="9.9")),
+    "self checks fail": (READY, status(trust="bad")),
+    "self checks are unsure": (READY, status(trust="unknown")),
+    "no self check yet": (READY, status(trust=None)),
+    "paused": (READY, status(paused=True)),
+    "refused a change": (READY, status(reloadSucceeded=False)),
+    "401": (READY, (401, "secret")),
+    "403": (READY, (403, "secret")),
+    "503": (READY, (503, "secret")),
+    "no status": (READY, "<html>secret"),
+    "not ready for two reasons": ((503, "pods has not been opened yet.\nThe clock does not tick.\n"), status()),
+}
 
 
-async def test_healthy_instance_is_good_in_every_respect() -> None:
-    found = await outcome("ok\n", status())
-    assert found == [
-        (GOOD, "It is ready."),
-        (GOOD, f"It is version {VERSION}, as this command."),
-        (GOOD, "Its self checks pass."),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("answer", "level", "text"),
-    [
-        (status(version="9.9"), WARNING, f"It is version 9.9, and this command is {VERSION}."),
-        (status(trust="bad"), PROBLEM, "Can it be trusted? Mostly: check Lag."),
-        (status(trust="unknown"), WARNING, "Can it be trusted? Mostly: check Lag."),
-        (status(trust=None), UNCHECKED, "It has made no self check yet."),
-        (status(paused=True), PROBLEM, "Watching is paused."),
-        (status(reloadSucceeded=False), PROBLEM, "It refused the last change of its configuration."),
-        (
-            (401, "secret"),
-            UNCHECKED,
-            "It requires a valid token; pass one with --token-file.",
-        ),
-        ((403, "secret"), UNCHECKED, "grant it the verb get on the path /."),
-        ((503, "secret"), UNCHECKED, "It does not answer as a watchslo daemon; check the URL."),
-        ("<html>secret", UNCHECKED, "It does not answer as a watchslo daemon; check the URL."),
-    ],
-)
-async def test_every_trouble_is_one_finding(answer: Any, level: FindingLevel, text: str) -> None:
-    found = await outcome("ok\n", answer)
-    (trouble,) = (one for one in found if one[0] is not GOOD)
-    assert trouble[0] is level
-    assert trouble[1].endswith(text)
-    assert "secret" not in str(found)
-
-
-async def test_reasons_of_an_instance_that_is_not_ready_are_repeated() -> None:
-    found = await outcome((503, "pods has not been opened yet.\nThe clock does not tick.\n"), status())
-    assert found[:2] == [
-        (PROBLEM, "It is not ready: pods has not been opened yet."),
-        (PROBLEM, "It is not ready: The clock does not tick."),
-    ]
+async def test_findings_match_golden_file(golden: Callable[[str, str], None]) -> None:
+    found = {}
+    for name, (readyz, answer) in STATES.items():
+        async with serving({"/readyz": readyz, "/api/v1/status": answer}) as endpoint:
+            found[name] = await check_instance(endpoint, VERSION)
+    said = findings_transcript(found)
+    assert "secret" not in said
+    golden("doctor/instance.txt", said)
 
 
 @pytest.mark.parametrize(
@@ -95,6 +74,6 @@ async def test_unreachable_instance(reach: Reach, text: str, remedy: str, monkey
     endpoint = HttpEndpoint("http://10.0.0.1:9477", DaemonCredentials())
     monkeypatch.setattr(endpoint, "get", fail)
     (finding,) = await check_instance(endpoint, VERSION)
-    assert finding.level is PROBLEM
+    assert finding.level is FindingLevel.PROBLEM
     assert text in finding.text
     assert remedy in finding.remedy

@@ -1,12 +1,13 @@
 """Comparing loaded rules with ours: names, labels, expressions, waits, and equal expressions in another form."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
 from aiohttp import web
 
 from tests.unit.app.doctor.server import serving, success
+from tests.unit.app.doctor.shown import findings_transcript
 from watchslo.app.doctor.findings import FindingLevel
 from watchslo.app.doctor.loaded_rules import RuleDifferences, check_rules, compare_rules, rule_findings, without_spaces
 from watchslo.app.prometheus_client import LoadedGroup, LoadedRule, Prometheus
@@ -72,27 +73,21 @@ def test_extra_and_failing_rules() -> None:
     assert found == RuleDifferences((), (), ("Old",), (RECORD.name,), frozenset())
 
 
-@pytest.mark.parametrize(
-    ("differences", "levels"),
-    [
-        (SAME, [GOOD]),
-        (replace(SAME, missing=(RECORD.name, "WatchDown")), [PROBLEM]),
-        (replace(SAME, missing=(RECORD.name,)), [PROBLEM]),
-        (replace(SAME, different=("WatchDown",)), [PROBLEM]),
-        (replace(SAME, failing=("WatchDown",)), [PROBLEM]),
-        (replace(SAME, extra=("Old",)), [WARNING, GOOD]),
-        (replace(SAME, missing=("x",), different=("y",), failing=("z",), extra=("o",)), [PROBLEM] * 3 + [WARNING]),
-    ],
-)
-def test_rule_findings(differences: RuleDifferences, levels: list[FindingLevel]) -> None:
-    found = [*rule_findings(OURS, differences)]
-    assert [finding.level for finding in found] == levels
-    assert all(finding.remedy for finding in found if finding.level is not GOOD)
+FINDINGS = {
+    "all rules are loaded": SAME,
+    "all rules are missing": replace(SAME, missing=(RECORD.name, "WatchDown")),
+    "one rule is missing": replace(SAME, missing=(RECORD.name,)),
+    "one rule is different": replace(SAME, different=("WatchDown",)),
+    "one rule fails": replace(SAME, failing=("WatchDown",)),
+    "one rule is not ours": replace(SAME, extra=("Old",)),
+    "all of these": replace(SAME, missing=("x",), different=("y",), failing=("z",), extra=("o",)),
+    "no group is loaded": compare_rules(OURS, []),
+}
 
 
-def test_none_of_the_rules_is_one_finding() -> None:
-    (finding,) = rule_findings(OURS, compare_rules(OURS, []))
-    assert finding.text == "Prometheus evaluates none of the rules of this configuration."
+def test_findings_match_golden_file(golden: Callable[[str, str], None]) -> None:
+    found = {name: rule_findings(OURS, differences) for name, differences in FINDINGS.items()}
+    golden("doctor/rules.txt", findings_transcript(found))
 
 
 def rules(query: str) -> dict[str, object]:

@@ -1,13 +1,13 @@
 """Selection by the Prometheus operator: selectors, namespaces, and what is said about them."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 import pytest
 
-from watchslo.app.doctor.findings import FindingLevel
+from tests.unit.app.doctor.shown import findings_transcript
 from watchslo.app.doctor.monitors import (
     LabelSelector,
     OperatorObject,
@@ -17,7 +17,6 @@ from watchslo.app.doctor.monitors import (
     selects,
 )
 
-PROBLEM, WARNING, UNCHECKED, GOOD = FindingLevel
 LABELS = {"release": "prometheus"}
 
 
@@ -122,58 +121,37 @@ EVERYTHING = made(
 )
 
 
-def outcome(objects: OperatorObjects) -> list[tuple[str, FindingLevel]]:
-    return [(finding.subject, finding.level) for finding in monitor_findings(objects)]
+NOT_INSTALLED = "the Prometheus operator is not installed here."
+NO_POD_MONITORS = {"PodMonitor": NOT_INSTALLED}
+STATES = {
+    "one of two selects": found(made("monitoring"), EVERYTHING),
+    "selectors ask for other labels": found(
+        made(podMonitorSelector={"matchLabels": {"team": "secret"}}, ruleSelector={"matchLabels": {"team": "x"}})
+    ),
+    "only its own namespace is selected": found(made("monitoring", podMonitorSelector={}, ruleSelector={})),
+    "no Prometheus object": found(),
+    "the namespace cannot be read": found(
+        made("m", podMonitorSelector={}, podMonitorNamespaceSelector={"matchLabels": {"scrape": "yes"}})
+    ),
+    "our objects are missing": OperatorObjects({}, [EVERYTHING], "watchslo", {}),
+    "a ServiceMonitor in place of a PodMonitor": OperatorObjects(
+        {"ServiceMonitor": [made()]},
+        [made("m", serviceMonitorSelector={}, serviceMonitorNamespaceSelector={})],
+        "watchslo",
+        {},
+    ),
+    "Prometheus objects cannot be read": found(unread={"prometheuses": NOT_INSTALLED}),
+    "PodMonitors cannot be read": OperatorObjects(
+        {"PrometheusRule": [made()]}, [EVERYTHING], "watchslo", {}, NO_POD_MONITORS
+    ),
+}
 
 
-def test_one_selecting_prometheus_is_enough() -> None:
-    assert outcome(found(made("monitoring"), EVERYTHING)) == [("monitor", GOOD), ("rules", GOOD)]
-
-
-def test_wrong_labels_name_the_selector_and_no_object() -> None:
-    reader = made(podMonitorSelector={"matchLabels": {"team": "secret"}}, ruleSelector={"matchLabels": {"team": "x"}})
-    monitor, rules = monitor_findings(found(reader))
-    assert (monitor.level, rules.level) == (PROBLEM, PROBLEM)
-    assert monitor.text == "None of 1 Prometheus object selects 1 PodMonitor of watchslo."
-    assert "`podMonitorSelector` of your Prometheus" in monitor.remedy
-    assert "`ruleSelector`" in rules.remedy
-    assert "--rule-labels" in rules.remedy
-    assert "secret" not in str(monitor)
-    assert "theirs" not in str(monitor)
-
-
-def test_wrong_namespace_names_the_namespace_selector() -> None:
-    reader = made("monitoring", podMonitorSelector={}, ruleSelector={})
-    assert ["NamespaceSelector`" in finding.remedy for finding in monitor_findings(found(reader))] == [True, True]
-
-
-def test_without_any_prometheus_object_nothing_selects() -> None:
-    assert outcome(found()) == [("monitor", PROBLEM), ("rules", PROBLEM)]
-
-
-def test_unreadable_namespace_is_not_checked() -> None:
-    within = {"matchLabels": {"scrape": "yes"}}
-    reader = made("m", podMonitorSelector={}, podMonitorNamespaceSelector=within)
-    assert outcome(found(reader))[0] == ("monitor", UNCHECKED)
-
-
-def test_missing_objects_are_problems() -> None:
-    assert outcome(OperatorObjects({}, [EVERYTHING], "watchslo", {})) == [("monitor", PROBLEM), ("rules", PROBLEM)]
-
-
-def test_service_monitor_replaces_a_pod_monitor() -> None:
-    reader = made("m", serviceMonitorSelector={}, serviceMonitorNamespaceSelector={})
-    objects = OperatorObjects({"ServiceMonitor": [made()]}, [reader], "watchslo", {})
-    assert outcome(objects)[0] == ("monitor", GOOD)
-
-
-def test_what_cannot_be_read_is_not_checked() -> None:
-    why = "the Prometheus operator is not installed here."
-    unread = found(unread={"prometheuses": why})
-    assert outcome(unread) == [("monitor", UNCHECKED), ("rules", UNCHECKED)]
-    assert why in next(iter(monitor_findings(unread))).text
-    no_monitors = OperatorObjects({"PrometheusRule": [made()]}, [EVERYTHING], "watchslo", {}, {"PodMonitor": why})
-    assert outcome(no_monitors) == [("monitor", UNCHECKED), ("rules", GOOD)]
+def test_findings_match_golden_file_and_name_no_object(golden: Callable[[str, str], None]) -> None:
+    said = findings_transcript({name: monitor_findings(objects) for name, objects in STATES.items()})
+    assert "secret" not in said
+    assert "theirs" not in said
+    golden("doctor/monitors.txt", said)
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,19 @@
 """Which panels are empty, and why."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.unit.app.doctor.server import serving, success, vector
+from tests.unit.app.doctor.shown import findings_transcript
 from tools.dashboards.files import files
 from tools.dashboards.queries import queries
 from watchslo.app.doctor.findings import DeploymentFinding, FindingLevel
 from watchslo.app.doctor.panels import (
     CHECKOUT,
     OF_FLEET,
-    Emptiness,
     PanelQuery,
     catalogue_queries,
     check_panels,
@@ -71,72 +72,44 @@ def test_folder_without_dashboards_is_refused(content: str, tmp_path: Path) -> N
         dashboard_queries(tmp_path)
 
 
-def empty(*expressions: str, present: frozenset[str] = frozenset(), detail: Detail = Detail.BASIC) -> DeploymentFinding:
-    """Return the finding about a panel whose queries have no data."""
-    panel = {PanelQuery("Board", "Empty, now", expression): False for expression in expressions}
-    first, last = panel_findings({SHOWN: True, **panel}, {*present, "watchslo_watch_up"}, detail)
-    assert (last.level, last.text) == (GOOD, "1 of 2 panels show data.")
-    assert first.text.startswith('Board: 1 panel without data ("Empty, now"). ')
-    return first
+def empty(
+    *expressions: str, present: str = "", detail: Detail = Detail.BASIC, board: str = "Board", panel: str = "Empty, now"
+) -> list[DeploymentFinding]:
+    """Return the findings about a panel whose queries have no data, next to one that shows data."""
+    answers = {PanelQuery(board, panel, expression): False for expression in expressions}
+    return [*panel_findings({SHOWN: True, **answers}, {present, "watchslo_watch_up"}, detail)]
 
 
-@pytest.mark.parametrize(
-    ("expression", "present", "detail", "reason", "level"),
-    [
-        ("rate(watchslo_watch_bytes_total{}[5m])", "", Detail.BASIC, Emptiness.DETAIL, GOOD),
-        ("rate(watchslo_watch_bytes_total{}[5m])", "", Detail.FULL, Emptiness.UNUSED, GOOD),
-        ("rate(watchslo_apiserver_timespan_seconds_bucket{}[5m])", "", Detail.PROVEN, Emptiness.DETAIL, GOOD),
-        ("rate(watchslo_apiserver_timespan_seconds_bucket{}[5m])", "", Detail.BASIC, Emptiness.UNUSED, GOOD),
-        ("max(apiserver_resource:watchslo_error_budget:burn_rate1h{})", "", Detail.BASIC, Emptiness.RULES, WARNING),
-        ("rate(apiserver_watch_events_total{}[5m])", "", Detail.BASIC, Emptiness.FOREIGN, WARNING),
-        ("rate(apiserver_watch_events_total[5m])", "", Detail.BASIC, Emptiness.FOREIGN, WARNING),
-        ("max(watchslo_watch_up{})", "", Detail.BASIC, Emptiness.MOMENT, GOOD),
-        ("max(etcd_x{})", "etcd_x", Detail.BASIC, Emptiness.MOMENT, GOOD),
-        (
-            "rate(watchslo_hop_seconds{}[5m]) or rate(watchslo_hop_seconds_bucket{}[5m])",
-            "watchslo_hop_seconds_bucket",
-            Detail.BASIC,
-            Emptiness.MOMENT,
-            GOOD,
-        ),
-    ],
-)
-def test_reason_of_an_empty_panel(
-    expression: str, present: str, detail: Detail, reason: Emptiness, level: FindingLevel
-) -> None:
-    finding = empty(expression, present=frozenset({present}), detail=detail)
-    assert finding.text.endswith(reason.value)
-    assert finding.level is level
-    assert bool(finding.remedy) is (level is WARNING)
+SENT = "rate(watchslo_watch_bytes_total{}[5m])"
+LATENCY = "rate(watchslo_apiserver_timespan_seconds_bucket{}[5m])"
+OF_APISERVER = "rate(apiserver_watch_events_total{}[5m])"
+HOPS = "rate(watchslo_hop_seconds{}[5m]) or rate(watchslo_hop_seconds_bucket{}[5m])"
+STATES = {
+    "needs more detail": empty(SENT),
+    "with that detail, but unused": empty(SENT, detail=Detail.FULL),
+    "needs more than proven": empty(LATENCY, detail=Detail.PROVEN),
+    "latency, but unused": empty(LATENCY),
+    "recorded by rules": empty("max(apiserver_resource:watchslo_error_budget:burn_rate1h{})"),
+    "of the apiserver": empty(OF_APISERVER),
+    "of the apiserver, without matchers": empty("rate(apiserver_watch_events_total[5m])"),
+    "empty at the moment": empty("max(watchslo_watch_up{})"),
+    "of etcd, empty at the moment": empty("max(etcd_x{})", present="etcd_x"),
+    "one of two forms is there": empty(HOPS, present="watchslo_hop_seconds_bucket"),
+    "two queries: the reason that explains most": empty(OF_APISERVER, SENT),
+    "one of its queries is answered": empty("etcd_x{}", panel="Shown"),
+    "an equal title on another board": empty("etcd_x{}", board="Other", panel="Shown"),
+    "all panels are empty": [*panel_findings({SHOWN: False}, set(), Detail.BASIC)],
+    "a refused query": [*panel_findings({SHOWN: True, PanelQuery("Board", "Odd", "x{}"): None}, set(), Detail.BASIC)],
+}
 
 
-def test_reason_that_explains_most_is_shown() -> None:
-    finding = empty("rate(apiserver_watch_events_total{}[5m])", "rate(watchslo_watch_bytes_total{}[5m])")
-    assert finding.text.endswith(Emptiness.DETAIL.value)
+def test_findings_match_golden_file(golden: Callable[[str, str], None]) -> None:
+    golden("doctor/panels.txt", findings_transcript(STATES))
 
 
-def test_panel_with_one_answered_query_is_not_empty() -> None:
-    other = PanelQuery("Board", "Shown", "etcd_x{}")
-    (finding,) = panel_findings({SHOWN: True, other: False}, set(), Detail.BASIC)
-    assert finding.text == "1 of 1 panels show data."
-
-
-def test_equal_titles_on_two_boards_are_two_panels() -> None:
-    other = PanelQuery("Other", "Shown", "etcd_x{}")
-    first, last = panel_findings({SHOWN: True, other: False}, set(), Detail.BASIC)
-    assert first.text.startswith("Other: 1 panel")
-    assert last.text == "1 of 2 panels show data."
-
-
-def test_all_panels_empty_is_one_warning() -> None:
-    (finding,) = panel_findings({SHOWN: False}, set(), Detail.BASIC)
-    assert finding.level is WARNING
-
-
-def test_refused_query_is_no_missing_data() -> None:
-    first, _ = panel_findings({SHOWN: True, PanelQuery("Board", "Odd", "x{}"): None}, set(), Detail.BASIC)
-    assert first.level is WARNING
-    assert first.text.endswith(Emptiness.SERVER.value)
+@pytest.mark.parametrize("found", STATES.values(), ids=STATES)
+def test_only_a_panel_that_can_be_filled_has_a_remedy(found: list[DeploymentFinding]) -> None:
+    assert all(bool(finding.remedy) is (finding.level is WARNING) for finding in found)
 
 
 def test_catalogue_queries_have_one_series_for_each_metric() -> None:

@@ -1,13 +1,14 @@
 """What a Prometheus answers about targets, versions and Alertmanagers, and what is said about it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
 from aiohttp import web
 
 from tests.unit.app.doctor.server import serving, success, vector
-from watchslo.app.doctor.findings import FindingLevel
+from tests.unit.app.doctor.shown import findings_transcript
+from watchslo.app.doctor.findings import DeploymentFinding, FindingLevel
 from watchslo.app.doctor.prometheus import check_alertmanagers, check_scrapes, scrape_findings, version_findings
 from watchslo.app.prometheus_client import Prometheus, Sample, ScrapeTarget
 from watchslo.errors import ConnectError
@@ -24,61 +25,49 @@ def target(instance: str, error: str, job: str = "watchslo") -> ScrapeTarget:
     return ScrapeTarget({"job": job, "instance": instance}, error)
 
 
-class TestScrapes:
-    def test_targets_that_are_up_are_good(self) -> None:
-        (finding,) = scrape_findings([up("a", 1), up("b", 1)], [], ["watchslo"], SELECTOR)
-        assert (finding.level, finding.text) == (GOOD, 'Prometheus scrapes 2 targets with job="watchslo".')
-
-    def test_other_job_is_suggested(self) -> None:
-        (finding,) = scrape_findings([], [], ["watchslo-node", "watchslo-managed"], SELECTOR)
-        assert finding.level is PROBLEM
-        assert """pass --job-selector 'job="watchslo-managed"'""" in finding.remedy
-
-    def test_no_target_and_no_metrics_points_to_the_monitor(self) -> None:
-        (finding,) = scrape_findings([], [], [], SELECTOR)
-        assert finding.level is PROBLEM
-        assert "--job-selector" not in finding.remedy
-
-    @pytest.mark.parametrize(
-        ("error", "text"),
-        [
-            ('Get "http://10.0.0.9:9477/metrics": context deadline exceeded', "are dropped"),
-            ('Get "http://10.0.0.9:9477/metrics": dial tcp 10.0.0.9:9477: i/o timeout', "are dropped"),
-            ('Get "http://10.0.0.9:9477/metrics": dial tcp: connect: connection refused', "is refused"),
-            ("server returned HTTP status 401 Unauthorized", "requires a token"),
-            ("server returned HTTP status 403 Forbidden", "may not read /metrics"),
-            ("tls: failed to verify certificate: x509: unknown authority", "certificate is not accepted"),
-            ("http: server gave HTTP response to HTTPS client", "speaks plain HTTP"),
-            ("server returned HTTP status 400 Bad Request", "speaks TLS only"),
-            ("anything else", "page of targets"),
-            ("", "page of targets"),
-        ],
-    )
-    def test_error_of_a_target_is_explained_without_its_address(self, error: str, text: str) -> None:
-        targets = [target("a", "", "watchslo"), target("b", "x509", "other"), target("b", error)]
-        (finding,) = scrape_findings([up("a", 1), up("b", 0)], targets, [], SELECTOR)
-        assert finding.level is PROBLEM
-        assert finding.text.startswith("1 of 2 targets cannot be scraped: ")
-        assert text in finding.text
-        assert "10.0.0.9" not in finding.text
-
-    def test_dropped_packets_name_the_network_policy(self) -> None:
-        (finding,) = scrape_findings([up("b", 0)], [target("b", "context deadline exceeded")], [], SELECTOR)
-        assert "Ingress of the NetworkPolicy" in finding.remedy
-
-    def test_different_reasons_are_different_findings(self) -> None:
-        targets = [target("a", "x509"), target("b", "x509"), target("c", "connection refused")]
-        found = [*scrape_findings([up("a", 0), up("b", 0), up("c", 0)], targets, [], SELECTOR)]
-        assert [finding.text[:4] for finding in found] == ["2 of", "1 of"]
+def down(error: str) -> Iterable[DeploymentFinding]:
+    """Return the findings about two targets, one of which cannot be scraped; and a target of another job."""
+    targets = [target("a", "", "watchslo"), target("b", "x509", "other"), target("b", error)]
+    return scrape_findings([up("a", 1), up("b", 0)], targets, [], SELECTOR)
 
 
-@pytest.mark.parametrize(
-    ("versions", "levels"),
-    [([], []), (["1.0"], [GOOD]), (["0.9"], [WARNING]), (["0.9", "1.0"], [WARNING])],
+def versions(*found: str) -> Iterable[DeploymentFinding]:
+    return version_findings([Sample({"version": version}, (0.0, "1")) for version in found], "1.0")
+
+
+ERRORS = (
+    'Get "http://10.0.0.9:9477/metrics": context deadline exceeded',
+    'Get "http://10.0.0.9:9477/metrics": dial tcp 10.0.0.9:9477: i/o timeout',
+    'Get "http://10.0.0.9:9477/metrics": dial tcp: connect: connection refused',
+    "server returned HTTP status 401 Unauthorized",
+    "server returned HTTP status 403 Forbidden",
+    "tls: failed to verify certificate: x509: unknown authority",
+    "http: server gave HTTP response to HTTPS client",
+    "server returned HTTP status 400 Bad Request",
+    "anything else",
+    "",
 )
-def test_version_findings(versions: list[str], levels: list[FindingLevel]) -> None:
-    samples = [Sample({"version": version}, (0.0, "1")) for version in versions]
-    assert [finding.level for finding in version_findings(samples, "1.0")] == levels
+THREE_DOWN = [target("a", "x509"), target("b", "x509"), target("c", "connection refused")]
+STATES: dict[str, Iterable[DeploymentFinding]] = {
+    "two targets are up": scrape_findings([up("a", 1), up("b", 1)], [], ["watchslo"], SELECTOR),
+    "other jobs": scrape_findings([], [], ["watchslo-node", "watchslo-managed"], SELECTOR),
+    "no target and no metrics": scrape_findings([], [], [], SELECTOR),
+    **{f"a target is down: {error}": down(error) for error in ERRORS},
+    "down for two reasons": scrape_findings([up("a", 0), up("b", 0), up("c", 0)], THREE_DOWN, [], SELECTOR),
+    "no version": versions(),
+    "this version": versions("1.0"),
+    "an older version": versions("0.9"),
+    "two versions": versions("0.9", "1.0"),
+}
+
+
+def test_findings_match_golden_file(golden: Callable[[str, str], None]) -> None:
+    golden("doctor/prometheus.txt", findings_transcript(STATES))
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_findings_do_not_name_the_address_of_a_target(error: str) -> None:
+    assert "10.0.0.9" not in str([*down(error)])
 
 
 def queries(answers: Mapping[str, object]) -> Any:
