@@ -1,9 +1,13 @@
+"""Watches as a table for a terminal or a pipe."""
+
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from tests.support.states import transcript
 from tests.unit.serve import readings
-from watchslo.app.table import draw, figures, headings, plain_console, status
+from watchslo.app.table import draw, figures, plain_console
 from watchslo.app.view import Line, view_of
 from watchslo.snapshot import QuantileReading
 from watchslo.timeline.condition import P50, P99, Condition, WatchVerdict
@@ -22,16 +26,55 @@ def line(*p99: float, events: int = 100) -> Line:
     return made
 
 
+def drawn(*lines: Line) -> str:
+    console = plain_console()
+    with console.capture() as captured:
+        console.print(draw(lines))
+    return captured.get()
+
+
+MADE = line(0.0, 0.1, 0.9)
+MEDIAN = replace(MADE, quantile=0.5, quantiles={P50: QuantileReading(P50, 0.3, 0.4, 0.5, resolved=True)})
+TAIL = QuantileReading(0.999, 0.3, 0.4, 0.5, resolved=True, rough=True)
+BUSY = replace(MADE, quantiles={**MADE.quantiles, 0.999: TAIL})
+CLOSED = replace(MADE, up=False, state="reopening", condition=Condition.CLOSED, failure="This identity may not. " * 9)
+LATE = line(0.1, 0.2, float("inf"))
+LONG = replace(
+    line(0.1234, 0.1234, 0.1234, events=100_000), watch="endpointslices.discovery.k8s.io", condition=Condition.CLOSED
+)
+TABLES = {
+    "within": [MADE],
+    "without events": [line(events=0)],
+    "estimate below the resolution": [replace(LATE, resolution=0.304)],
+    "estimate below a resolution that is gone": [replace(LATE, resolution=None)],
+    "closed, stalled, and within to 95 percent": [
+        CLOSED,
+        replace(MADE, stalled_for=12.0, condition=Condition.STALLED),
+        replace(line(0.003, 0.012, 1.19), condition=Condition.WITHIN),
+    ],
+    "P99.9 is judged": [replace(MADE, quantile=0.999)],
+    "different quantiles are judged": [MADE, MEDIAN],
+    "one of two has P99.9": [MADE, BUSY],
+    "P99.9 is judged and known": [replace(BUSY, quantile=0.999)],
+    "markup": [replace(MADE, watch="[/bold] :boom:")],
+    "long names and numbers": [replace(LONG, up=False, state="reopening", failure=CLOSED.failure)],
+    "no watches": [],
+}
+
+
+def test_tables_match_golden_file(golden: Callable[[str, str], None]) -> None:
+    golden("tables.txt", transcript({name: drawn(*lines).splitlines() for name, lines in TABLES.items()}))
+
+
+@pytest.mark.parametrize("lines", TABLES.values(), ids=TABLES)
+def test_table_fits_into_a_hundred_columns_and_has_a_row_for_each_watch(lines: list[Line]) -> None:
+    rows = drawn(*lines).splitlines()
+    assert len(rows) == (len(lines) + 1 if lines else 0)
+    assert all(len(row) <= 100 for row in rows)
+
+
 def test_line_without_events_is_not_measured() -> None:
-    made = line(events=0)
-    assert made.verdict is WatchVerdict.NOT_MEASURED
-    assert figures(made) == ("0", "–", "–", "–")  # noqa: RUF001 - typography
-
-
-def test_unresolved_estimate_is_shown_as_the_resolution() -> None:
-    made = line(0.1, 0.2, float("inf"))
-    assert figures(replace(made, resolution=0.304)) == ("100", "≲ 304 ms", "200 ms", "100 ms … ∞")
-    assert figures(replace(made, resolution=None))[1] == "≲ 2 ms", "the clock of its domain is gone"
+    assert line(events=0).verdict is WatchVerdict.NOT_MEASURED
 
 
 @pytest.mark.parametrize(
@@ -42,63 +85,3 @@ def test_rough_estimate_is_marked_and_has_two_digits(seconds: float, shown: str)
     made = line(0.0, seconds, float("inf"))
     rough = replace(made, quantiles={P99: replace(made.quantiles[P99], rough=True)})
     assert figures(rough)[2] == shown
-
-
-def test_status_names_state_of_closed_watch() -> None:
-    made = line(0.0, 0.1, 0.9)
-    assert status(made) == "within"
-    down = replace(made, up=False, state="reopening")
-    assert status(replace(down, condition=Condition.CLOSED)) == "closed (reopening)"
-
-
-def test_status_names_stall() -> None:
-    made = line(0.0, 0.1, 0.9)
-    stalled = replace(made, stalled_for=12.0, condition=Condition.STALLED)
-    assert status(stalled) == "stalled for 12 s"
-
-
-def test_status_marks_a_watch_that_is_not_proven_to_be_within() -> None:
-    assert status(replace(line(0.003, 0.012, 1.19), condition=Condition.WITHIN)) == "within (95%)"
-
-
-def drawn(*lines: Line) -> str:
-    console = plain_console()
-    with console.capture() as captured:
-        console.print(draw(lines))
-    return captured.get()
-
-
-def test_table_fits_into_a_hundred_columns() -> None:
-    bad = replace(line(0.1234, 0.1234, 0.1234, events=100_000), watch="endpointslices.discovery.k8s.io")
-    bad = replace(bad, condition=Condition.CLOSED, up=False, state="reopening", failure="This identity may not. " * 9)
-    assert max(map(len, drawn(bad).splitlines())) <= 100
-
-
-def test_table_names_the_quantile_that_is_judged() -> None:
-    made = line(0.0, 0.1, 0.9)
-    other = replace(made, quantile=0.5, quantiles={P50: QuantileReading(P50, 0.3, 0.4, 0.5, resolved=True)})
-    assert headings([made, made]) == ("WATCH", "EVENTS", "P50", "P99", "P99 BOUNDS")
-    assert headings([replace(made, quantile=0.999)])[3:] == ("P99.9", "P99.9 BOUNDS")
-    assert headings([made, other])[3:] == ("QUANTILE", "QUANTILE BOUNDS")
-    assert figures(other)[2:] == ("400 ms", "300 ms … 500 ms")
-
-
-def test_table_has_p999_if_a_watch_has_it() -> None:
-    made = line(0.0, 0.1, 0.9)
-    tail = QuantileReading(0.999, 0.3, 0.4, 0.5, resolved=True, rough=True)
-    busy = replace(made, quantiles={**made.quantiles, 0.999: tail})
-    assert "P99.9" not in drawn(made)
-    assert drawn(made, busy).splitlines()[0].split()[-1] == "P99.9"
-    assert [row.split()[-3:-1] for row in drawn(busy).splitlines()[1:]] == [["~400", "ms"]]
-    assert "P99.9 BOUNDS" in drawn(replace(busy, quantile=0.999))
-
-
-def test_table_does_not_interpret_markup() -> None:
-    made = line(0.0, 0.1, 0.9)
-    odd = replace(made, watch="[/bold] :boom:")
-    assert "[/bold] :boom:" in drawn(odd)
-
-
-def test_table_without_watches_is_empty(capsys: pytest.CaptureFixture[str]) -> None:
-    plain_console().print(draw([]))
-    assert capsys.readouterr().out == ""

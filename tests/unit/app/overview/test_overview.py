@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,11 +14,13 @@ import aiohttp
 import pytest
 
 from tests.support.certs import Authority
+from tests.support.states import transcript
 from tests.unit.monitor.cluster import Cluster
 from tests.unit.overview.instances import GOOD, LATE, body, report
 from watchslo.app import overview
 from watchslo.app.http_endpoint import DaemonCredentials, HttpAnswer
 from watchslo.app.overview import NOT_ASKED, NewestOverview, Protection, ViewOptions, view
+from watchslo.app.overview.instances import Instances
 from watchslo.app.status_client import DaemonAddress
 from watchslo.config.values import Listen
 from watchslo.errors import ConfigError, ConnectError, ServeError
@@ -74,34 +77,28 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
 TABLE, JSON = ViewOptions(URLS, output="table"), ViewOptions(URLS, output="json")
 
 
-def test_table_has_a_line_for_each_instance_and_the_verdict_last(capsys: pytest.CaptureFixture[str]) -> None:
-    assert view(TABLE) == 0
-    header, first, second, verdict = (line.split() for line in capsys.readouterr().out.splitlines())
-    assert header == ["PART", "INSTANCE", "AGE", "VERSION", "WATCHES"]
-    assert first[:7] == ["shard", "1", "of", "2", "watchslo-0", "0", "s"]
-    assert second[:5] == ["shard", "2", "of", "2", "watchslo-1"]
-    assert " ".join(verdict) == "prod-eu: No watch is late: all 2 instances say so, about 0 watches."
+SECOND: dict[str, bytes | None] = {
+    "both are good": body(1, 2),
+    "the second is late": body(1, 2, LATE),
+    "the second is silent": None,
+    "the second has another version": body(1, 2, GOOD, version="9.9"),
+}
 
 
-def test_late_instance_exits_with_1_and_comes_first(answers: dict[str, bytes], capsys: Any) -> None:
-    answers[URLS[1]] = body(1, 2, LATE)
-    assert view(TABLE) == 1
-    said = capsys.readouterr().out.splitlines()
-    assert said[1].startswith("shard 2 of 2  watchslo-1")
-    assert said[-1] == "prod-eu: shard 2 of 2: pods: late since 14:02 UTC."
-
-
-def test_silent_instance_exits_with_2_and_is_said_once(answers: dict[str, bytes], capsys: Any) -> None:
-    del answers[URLS[1]]
-    assert view(TABLE) == 2
-    said = capsys.readouterr().out
-    assert said.count("Cannot tell for shard 2 of 2 (http://b:1): the connection is refused.") == 1
-
-
-def test_findings_are_printed_above_the_verdict(answers: dict[str, bytes], capsys: Any) -> None:
-    answers[URLS[1]] = body(1, 2, GOOD, version="9.9")
-    assert view(TABLE) == 0
-    assert capsys.readouterr().out.splitlines()[-2].startswith("The versions differ: ")
+def test_tables_and_exit_codes_match_golden_file(
+    answers: dict[str, bytes],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    golden: Callable[[str, str], None],
+) -> None:
+    monkeypatch.setattr(overview, "Instances", partial(Instances, clock=lambda: 0.0))
+    states = {}
+    for name, second in SECOND.items():
+        answers.pop(URLS[1], None)
+        answers |= {URLS[1]: second} if second else {}
+        code = view(TABLE)
+        states[name] = [*(line.rstrip() for line in capsys.readouterr().out.splitlines()), f"exit code {code}"]
+    golden("view.txt", transcript(states))
 
 
 def test_control_characters_of_instances_do_not_reach_the_terminal(answers: dict[str, bytes], capsys: Any) -> None:
