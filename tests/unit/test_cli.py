@@ -1,26 +1,16 @@
 """The commands as a user types them: arguments, exit codes and output."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 
+from tests.support.states import transcript
 from watchslo import __version__
-from watchslo.app.check import CheckOptions
-from watchslo.app.doctor import DoctorOptions
-from watchslo.app.http_endpoint import DaemonCredentials
-from watchslo.app.overview import Protection, ViewOptions
-from watchslo.app.rbac import RbacOptions
-from watchslo.app.rehearse.plan import Dimensions, Limits
-from watchslo.app.rehearse.plan import RehearseOptions as Rehearsed
-from watchslo.app.report import ReportOptions
-from watchslo.app.rules import RulesOptions
-from watchslo.app.run import Overrides
-from watchslo.app.top import TopOptions as Looked
-from watchslo.app.verify import VerifyOptions
 from watchslo.cli import REHEARSED, REPRESENTATIONS, commands, kubectl, kubectl_complete, main
 from watchslo.cli import STRATEGIES as OFFERED
 from watchslo.errors import ServeError
@@ -106,22 +96,71 @@ def test_kubectl_completion_lists_candidates(
     assert [line.partition("\t")[0] for line in capsys.readouterr().out.splitlines()] == completed
 
 
-def test_run(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
-    line = "run --config f --kubeconfig k --context c --listen :0 --log-format console --log-level debug"
-    line += " --authorization kubernetes --cert-dir d"
-    assert watchslo(*line.split()) == 0
-    assert watchslo("run") == 0
-    assert called == [
-        (Path("f"), Overrides(Path("k"), "c", ":0", "console", "debug", "kubernetes", Path("d"))),
-        (None, Overrides()),
-    ]
+CALLS = """\
+run
+run --config f --kubeconfig k --context c --listen :0 --log-format console --log-level debug \
+--authorization kubernetes --cert-dir d
+demo --duration 2.5 --listen :0
+demo --duration 1m30s
+demo --fault reset
+view a b --service s --token-file t --ca-file a --insecure --listen :0 --authorization kubernetes --cert-dir d \
+--kubeconfig k --context c
+view --once
+view --once --json
+report
+report u
+report --prometheus p --since 2h --until 1h --job-selector s --cluster-label l --format markdown --brief -o f \
+--token-file t --ca-file c --insecure
+check
+check --config f --kubeconfig k --context c --duration 10s --threshold 2s --resource pods --resource nodes -o json
+verify
+verify --config f --kubeconfig k --context c --duration 10m --each --inventory --replay --resource pods -o json
+doctor
+doctor --config f --kubeconfig k --context c -n n --instance i --prometheus p --alertmanager a -o json \
+--job-selector s --cluster-label l --histograms native --dashboards d --token-file t --prometheus-token-file pt \
+--ca-file ca --insecure
+rehearse pods
+rehearse pods nodes -n n --strategy paged --strategy stream --repeat 3 --max-objects 9 -o json --kubeconfig k \
+--context c
+rehearse --all --exclude events --representation metadata --gzip --page-size 9 --page-size 8 -l a=b \
+--field-selector c=d --each-namespace --combine --max-bytes 1Gi --max-runs 5 --max-total-bytes 3Gi \
+--max-time 90s --dry-run
+rules
+rules --config f --format plain --cluster-label c --rule-labels a=b --rule-labels c=d --runbooks r --shrink 60 \
+--job-selector s --histograms native
+rules --format mimir --fleet global --replica-label p
+rbac
+rbac --config f --kubeconfig k --context c --namespace n --service-account s --include-secrets
+top
+top http://there --token-file t --ca-file a --insecure --once --watch w
+top --kubeconfig k --context c
+"""
 
 
-def test_demo(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
-    assert watchslo("demo", "--duration", "2.5", "--listen", ":0") == 0
-    assert watchslo("demo", "--fault", "reset") == 0
-    assert watchslo("demo", "--duration", "1m30s") == 0
-    assert called == [(2.5, ":0", None), (None, None, "reset"), (90.0, None, None)]
+def test_arguments_of_commands_match_golden_file(
+    watchslo: Watchslo, called: list[tuple[Any, ...]], golden: Callable[[str, str], None]
+) -> None:
+    states = {}
+    for line in CALLS.splitlines():
+        code = watchslo(*line.split())
+        (arguments,) = called
+        states[f"watchslo {line}"] = [*(text for one in arguments for text in shown(one)), f"exit code {code}"]
+        called.clear()
+    golden("arguments.txt", transcript(states))
+
+
+def shown(value: Any, indent: str = "") -> Iterator[str]:
+    """Yield an argument; of a dataclass, only the fields that have a value."""
+    if not is_dataclass(value):
+        yield f"{indent}{value!r}"
+        return
+    yield f"{indent}{type(value).__name__}"
+    for field in fields(value):
+        given = getattr(value, field.name)
+        if is_dataclass(given):
+            yield from shown(given, f"{indent}  {field.name}: ")
+        elif given not in (None, (), False):
+            yield f"{indent}  {field.name}: {given!r}"
 
 
 def test_demo_fault_help_lists_faults(
@@ -131,30 +170,6 @@ def test_demo_fault_help_lists_faults(
     said = capsys.readouterr().out.splitlines()
     assert ["slow-watch", *["events", "leave", "the", "watch", "cache", "late"]] in [line.split() for line in said]
     assert called == []
-
-
-def test_view(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
-    line = "view a b --service s --token-file t --ca-file a --insecure --listen :0"
-    line += " --authorization kubernetes --cert-dir d --kubeconfig k --context c"
-    credentials = DaemonCredentials(Path("t"), Path("a"), insecure=True)
-    assert watchslo(*line.split()) == 1
-    assert watchslo("view", "--once") == 1
-    assert watchslo("view", "--once", "--json") == 1
-    assert called == [
-        (ViewOptions(("a", "b"), ("s",), credentials, ":0"), Protection("kubernetes", Path("d"), Path("k"), "c")),
-        (ViewOptions(output="table"), Protection()),
-        (ViewOptions(output="json"), Protection()),
-    ]
-
-
-def test_report(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
-    assert watchslo("report") == 0
-    line = "report --prometheus p --since 2h --until 1h --job-selector s --cluster-label l --format markdown --brief"
-    assert watchslo(*line.split(), "-o", "f", "--token-file", "t", "--ca-file", "c", "--insecure") == 0
-    assert watchslo("report", "u") == 0
-    credentials = DaemonCredentials(Path("t"), Path("c"), insecure=True)
-    everything = ReportOptions(None, "p", "2h", "1h", "s", "l", "markdown", True, Path("f"), credentials)  # noqa: FBT003
-    assert called == [(ReportOptions(),), (everything,), (ReportOptions("u"),)]
 
 
 @pytest.mark.parametrize(
@@ -169,87 +184,6 @@ def test_report_refuses_options_that_contradict_each_other(
     assert called == []
 
 
-def test_check_exits_with_its_code(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
-    resources = ("--resource", "pods", "--resource", "nodes")
-    assert watchslo("check", "--duration", "10s", "--threshold", "2s", *resources, "-o", "json") == 1
-    assert called == [(None, None, None, CheckOptions("10s", "2s", ("pods", "nodes")), "json")]
-
-
-def test_verify_exits_with_its_code(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
-    assert watchslo("verify", "--duration", "10m", "--each", "--resource", "pods", "-o", "json") == 1
-    assert watchslo("verify") == 1
-    assert called == [
-        (None, None, None, VerifyOptions("10m", ("pods",), each=True), "json"),
-        (None, None, None, VerifyOptions("5m", (), each=False), "table"),
-    ]
-
-
-def test_doctor_exits_with_its_code(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
-    line = "doctor --config f --kubeconfig k --context c -n n --instance i --prometheus p --alertmanager a -o json"
-    line += " --job-selector s --cluster-label l --histograms native --dashboards d"
-    line += " --token-file t --prometheus-token-file pt --ca-file ca"
-    assert watchslo(*line.split(), "--insecure") == 1
-    assert watchslo("doctor") == 1
-    credentials = DaemonCredentials(Path("t"), Path("ca"), insecure=True)
-    options = DoctorOptions("n", "i", "p", "a", "s", "l", "native", Path("d"), credentials, Path("pt"))
-    assert called == [(Path("f"), Path("k"), "c", options, "json"), (None, None, None, DoctorOptions(), "table")]
-
-
-def test_rehearse_exits_with_its_code(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
-    line = "rehearse pods nodes -n n --strategy paged --strategy stream --repeat 3 --max-objects 9 -o json --context c"
-    assert watchslo(*line.split()) == 1
-    assert watchslo("rehearse", "pods") == 1
-    varied = "rehearse --all --exclude events --representation metadata --gzip --page-size 9 --page-size 8 -l a=b"
-    limits = "--max-bytes 1Gi --max-runs 5 --max-total-bytes 3Gi --max-time 90s --dry-run"
-    assert (
-        watchslo(*varied.split(), *["--field-selector", "c=d", "--each-namespace", "--combine"], *limits.split()) == 1
-    )
-    assert called == [
-        (
-            None,
-            "c",
-            Rehearsed(("pods", "nodes"), "n", Dimensions(("paged", "stream")), 3, Limits(objects=9)),
-            "json",
-        ),
-        (None, None, Rehearsed(("pods",)), "table"),
-        (
-            None,
-            None,
-            Rehearsed(
-                (),
-                dimensions=Dimensions(
-                    representations=("metadata",),
-                    gzip=True,
-                    page_sizes=(9, 8),
-                    labels=("a=b",),
-                    fields=("c=d",),
-                    each_namespace=True,
-                    combine=True,
-                ),
-                limits=Limits(size=2**30, runs=5, total_size=3 * 2**30, seconds=90.0),
-                every=True,
-                exclude=("events",),
-                dry_run=True,
-            ),
-            "table",
-        ),
-    ]
-
-
-def test_rules(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
-    line = (
-        "rules --config f --format plain --cluster-label c --rule-labels a=b --rule-labels c=d --runbooks r --shrink 60"
-    )
-    assert watchslo(*line.split(), "--job-selector", 'job="j"', "--histograms", "native") == 0
-    assert watchslo("rules", "--format", "mimir", "--fleet", "global", "--replica-label", "p") == 0
-    assert watchslo("rules") == 0
-    assert called == [
-        (Path("f"), RulesOptions("plain", "c", 'job="j"', ("a=b", "c=d"), "r", 60, histograms="native")),
-        (None, RulesOptions("mimir", fleet="global", replica_label="p")),
-        (None, RulesOptions("prometheusrule", None, None, (), None, 1)),
-    ]
-
-
 def test_rules_are_printed(watchslo: Watchslo, capsys: pytest.CaptureFixture[str]) -> None:
     assert watchslo("rules", "--format", "plain") == 0
     printed = capsys.readouterr().out
@@ -259,16 +193,6 @@ def test_rules_are_printed(watchslo: Watchslo, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().err.startswith("watchslo: --cluster-label: job has another meaning here")
 
 
-def test_rbac(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
-    line = "rbac --config f --kubeconfig k --context c --namespace n --service-account s --include-secrets"
-    assert watchslo(*line.split()) == 0
-    assert watchslo("rbac") == 0
-    assert called == [
-        (Path("f"), Path("k"), "c", RbacOptions("n", "s", include_secrets=True)),
-        (None, None, None, RbacOptions("watchslo", "watchslo", include_secrets=False)),
-    ]
-
-
 def test_rbac_is_printed(watchslo: Watchslo, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "watchslo.yaml"
     path.write_text("watch: [{resource: pods}, {resource: secrets}]")
@@ -276,15 +200,6 @@ def test_rbac_is_printed(watchslo: Watchslo, capsys: pytest.CaptureFixture[str],
     printed = capsys.readouterr()
     assert printed.out.startswith("# Written by `watchslo rbac`")
     assert printed.err.startswith("watchslo: the configuration watches secrets, but these roles do not permit it")
-
-
-def test_top(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
-    assert watchslo(*["top", "http://there", "--token-file", "t", "--ca-file", "a", "--insecure", "--once"]) == 1
-    assert watchslo("top", "--kubeconfig", "k", "--context", "c") == 1
-    assert called == [
-        (Looked("http://there", DaemonCredentials(Path("t"), Path("a"), insecure=True), once=True),),
-        (Looked(kubeconfig=Path("k"), context="c"),),
-    ]
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
