@@ -109,7 +109,7 @@ def situations() -> Mapping[str, Headline]:
         # Late and stalled
         "One is late": say(WITHIN, LATE),
         "One is late for almost a minute": say(LATE, after=59.0),
-        "One is late for a minute: nobody should have to compute with UTC": say(LATE, after=60.0),
+        "One is late for a minute: no reader has to compute with UTC": say(LATE, after=60.0),
         "One is late, another is undecided": say(LATE, UNDECIDED),
         "Two are late": say(LATE, LATE, WITHIN),
         "Two are late since other times": say(LATE, LATE, after=59.0, before=(LATE, WITHIN)),
@@ -140,7 +140,7 @@ def situations() -> Mapping[str, Headline]:
         "The time of ticks is unknown": slow(below(0.9), resolution=None),
         "Ticks are slow, and latencies are longer": slow(WITHIN),
         "Ticks of another clock are slow": slow(replace(below(0.9), domain="other")),
-        # What cannot be told
+        # What cannot be known
         "Watching is paused": say(WITHIN, monitor=replace(readings.MONITOR, paused=True)),
         "A watch has not been opened": say(WITHIN, monitor=STARTING),
         "A watch has not been opened; what is late is known": say(LATE, monitor=STARTING),
