@@ -1,6 +1,6 @@
 """The dashboards for Perses are current, show what those of Grafana show, and have the shape that Perses documents.
 
-The shapes are those of Perses 0.54 and of its plugins. `tests/e2e/test_formats.py` gives the files to percli.
+The shapes are those of Perses 0.54 and of its plugins. `tests/tools/test_formats.py` gives the files to percli.
 """
 
 import re
