@@ -119,9 +119,10 @@ def test_apiserver_counts_what_the_daemon_says_and_reads_no_object(
                 return 0 <= logged(audit_log, profile) - answered(daemon) <= IN_FLIGHT
 
             eventually(agree, "the same number of requests")
-            ticks = daemon.scrape().total("watchslo_clock_ticks_total")
+            ticks = daemon.scrape().total("watchslo_clock_ticks_total", result="ok")
             assert fetched(writer) == objects
-            assert ticks <= reads_of_etcd(writer) - reads <= answered(daemon)
+            # A request that was given up may have reached etcd.
+            assert ticks <= reads_of_etcd(writer) - reads <= logged(audit_log, profile)
 
 
 def test_apiserver_moves_no_client_that_speaks_http_1(plane: ControlPlane) -> None:
