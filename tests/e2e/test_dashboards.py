@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.e2e.slo_pack.lanes import SIMULATED
+from tests.lab.ground import SIMULATED
 from tests.support.control_plane import write_kubeconfig
 from tests.support.daemon import Daemon, Simulator, config_file, watchslo
 from tests.support.daemonset import OWN, shipped

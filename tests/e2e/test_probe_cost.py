@@ -3,12 +3,14 @@
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.confusion.stage import WATCHES, Stage
+from tests.lab.faults import THREE
+from tests.lab.scene import Scene
+from tests.lab.stage import Lane, Stage
 from tests.support.assets import Assets
 from watchslo.monitor.evaluator import SNAPSHOT_SECONDS
 
@@ -26,7 +28,8 @@ OF_NOTHING = ("tick", "probe", "nudge", "probe_cache")
 APART = 5  # by which counts may differ: requests in flight at the start and the end
 
 QUIET = ("services", "endpoints", "daemonsets.apps", "deployments.apps")
-LISTED = {"events", *(watch["resource"] for watch in WATCHES), *(resource.partition(".")[0] for resource in QUIET)}
+BUSY = [watch["resource"] for watch in THREE.watches]
+LISTED = {"events", *BUSY, *(resource.partition(".")[0] for resource in QUIET)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +66,14 @@ class Counted:
 
 
 @pytest.fixture(scope="module")
-def stage(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
-    """A stage where every second watch is quiet, so that it is audited."""
+def scene(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    """A scene where every second watch is quiet, so that it is audited."""
     quiet = [{"resource": resource} for resource in QUIET]
-    with Stage(tmp_path_factory.mktemp("cost"), assets, [*WATCHES, *quiet]) as stage:
-        yield stage
+    lane = Lane(replace(THREE, watches=(*THREE.watches, *quiet)), (), name="cost")
+    with Stage(tmp_path_factory.mktemp("cost"), assets, [lane]) as stage, ExitStack() as stack:
+        scene = stage.open(stack, lane)
+        scene.until_measured()
+        yield scene
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +85,15 @@ class Look:
     after: Counted
 
 
-def look(stage: Stage) -> Look:
-    before, theirs = counted(stage), sum(served(stage, number) for number in range(len(stage.lab.members)))
+def look(scene: Scene) -> Look:
+    before, theirs = counted(scene), sum(served(scene, number) for number in range(len(scene.ground.members)))
     time.sleep(SNAPSHOT_SECONDS)  # a scrape may be as old
-    return Look(before, theirs, counted(stage))
+    return Look(before, theirs, counted(scene))
 
 
-def counted(stage: Stage) -> Counted:
+def counted(scene: Scene) -> Counted:
     kinds: dict[str, float] = {}
-    for family in stage.daemon.scrape().families.values():
+    for family in scene.daemon.scrape().families.values():
         for sample in family.samples:
             if sample.name == "watchslo_api_requests_total":
                 kind = sample.labels["kind"]
@@ -95,9 +101,9 @@ def counted(stage: Stage) -> Counted:
     return Counted(kinds, time.monotonic())
 
 
-def served(stage: Stage, number: int) -> float:
+def served(scene: Scene, number: int) -> float:
     """Return how many lists in one namespace an apiserver answered; no other client lists these resources there."""
-    with stage.lab.writer(stage.lab.members[number]) as writer:
+    with scene.ground.members[number].apiserver.writer(scene.plane.token) as writer:
         families = text_string_to_metric_families(writer.text("/metrics"))
     return sum(
         sample.value
@@ -110,11 +116,11 @@ def served(stage: Stage, number: int) -> float:
     )
 
 
-def measured(stage: Stage, what: str) -> Counted:
+def measured(scene: Scene, what: str) -> Counted:
     """Return the requests within `SECONDS`; fail if the apiservers counted others."""
-    first = look(stage)
+    first = look(scene)
     time.sleep(SECONDS)
-    last = look(stage)
+    last = look(scene)
     cost, theirs = last.before.since(first.before), last.theirs - first.theirs
     rates = ", ".join(f"{kind} {count / cost.seconds:.2f}" for kind, count in sorted(cost.kinds.items()))
     counts = f"{cost.of_nothing:.0f} of nothing and {cost.lists:.0f} of objects by our count, {theirs:.0f} by theirs"
@@ -124,21 +130,21 @@ def measured(stage: Stage, what: str) -> Counted:
     return cost
 
 
-def test_reads_are_bounded_and_the_apiservers_count_as_many(stage: Stage) -> None:
+def test_reads_are_bounded_and_the_apiservers_count_as_many(scene: Scene) -> None:
     """A busy machine makes watches late, so that a healthy cluster gets few reads is a unit test of the monitor."""
     time.sleep(WARM_SECONDS)
-    cost = measured(stage, "all healthy")
-    assert cost.reads / cost.seconds <= MOST_READS * len(stage.lab.members)
+    cost = measured(scene, "all healthy")
+    assert cost.reads / cost.seconds <= MOST_READS * len(scene.ground.members)
     assert cost.audits / cost.seconds <= MOST_AUDITS
 
 
-def test_late_cluster_gets_a_bounded_number_of_reads(stage: Stage) -> None:
+def test_late_cluster_gets_a_bounded_number_of_reads(scene: Scene) -> None:
     """All storage links are slow, so each watch is late at each apiserver."""
-    links = [*(member.storage for member in stage.lab.members), *stage.lab.overrides.values()]
+    links = [*(member.storage for member in scene.ground.members), *scene.ground.storage.values()]
     with ExitStack() as stack:
         for link in links:
             stack.enter_context(link.late("normal 600ms 60ms"))
         time.sleep(NEEDED_SECONDS)
-        cost = measured(stage, "all late")
+        cost = measured(scene, "all late")
     assert cost.probes > 0
-    assert cost.reads / cost.seconds <= MOST_READS * len(stage.lab.members)
+    assert cost.reads / cost.seconds <= MOST_READS * len(scene.ground.members)

@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.e2e.slo_pack.place import OBJECTIVE
 from tests.e2e.test_fleet import (
     LOOK_SECONDS,
     SIMULATED_LATE,
@@ -20,6 +19,7 @@ from tests.e2e.test_fleet import (
     until_firing,
     watchslo_rules,
 )
+from tests.lab.faults import OBJECTIVE
 from tests.support import assets
 from tests.support.control_plane import write_kubeconfig
 from tests.support.daemon import Daemon, Simulator, config_file

@@ -17,11 +17,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.e2e.faults.daemon import Observed
-from tests.e2e.faults.harness import USUAL, until_settled
-from tests.e2e.faults.notes import judge
-from tests.e2e.faults.scribe import Scribe
-from tests.e2e.faults.stages import WRITTEN
+from tests.lab.judges.counts import USUAL, until_settled
+from tests.lab.notes import judge
+from tests.lab.observed_daemon import Observed
+from tests.lab.scribe import Scribe
+from tests.lab.stage import WRITTEN
 from tests.support.assets import Assets
 from tests.support.background import repeated
 from tests.support.control_plane import SERVICE_NAME, ControlPlane, Etcd
