@@ -1,16 +1,23 @@
-"""Transcripts: what happens, and what the code does about that, as text in a golden file.
+"""Transcripts: text in a golden file, in paragraphs that begin with `# ` and a title.
 
-A transcript begins with `# ` and a sentence. Its second line says where it begins. Each further line is something that
-happens, or `something -> outcome`.
+A transcript of states has below each title what is said about that state. In a transcript of steps, the second line
+says where it begins. Each further line is something that happens, or `something -> outcome`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
 ARROW = " -> "
 WIDTH = 34  # of what happens, so that outcomes are in one column
 
 Step = Callable[[str], str | None]
 """Takes a line without its outcome, and returns the outcome; None if the line has none."""
+
+
+def of_states(states: Mapping[str, Iterable[str]]) -> str:
+    """Return each state as a title, with its lines below and without spaces at their ends."""
+    return "\n".join(
+        "\n".join((f"# {state}", *(line.rstrip() for line in lines), "")) for state, lines in states.items()
+    )
 
 
 def replay(transcripts: str, begin: Callable[[str], Step]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 import pytest
 
-from tests.support.states import transcript
+from tests.support.transcripts import of_states
 from watchslo import __version__
 from watchslo.cli import REHEARSED, REPRESENTATIONS, commands, kubectl, kubectl_complete, main
 from watchslo.cli import STRATEGIES as OFFERED
@@ -146,7 +146,7 @@ def test_arguments_of_commands_match_golden_file(
         (arguments,) = called
         states[f"watchslo {line}"] = [*(text for one in arguments for text in shown(one)), f"exit code {code}"]
         called.clear()
-    golden("arguments.txt", transcript(states))
+    golden("arguments.txt", of_states(states))
 
 
 def shown(value: Any, indent: str = "") -> Iterator[str]:

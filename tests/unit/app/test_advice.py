@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.states import transcript
+from tests.support.transcripts import of_states
 from watchslo.app.rehearse.advice import LONG_SECONDS, Advice, advise, headroom_sentence
 from watchslo.app.rehearse.outcome import Outcome, failing, outcomes
 from watchslo.app.rehearse.plan import STARVED_OBJECTS
@@ -134,19 +134,17 @@ HEADROOMS = {
 
 def test_advice_matches_golden_file(golden: Callable[[str, str], None]) -> None:
     found = {name: advice(*runs) for name, runs in ADVICE.items()}
-    golden(
-        "rehearse-advice.txt", transcript({name: (f"use {one.strategy}", one.reason) for name, one in found.items()})
-    )
+    golden("rehearse-advice.txt", of_states({name: (f"use {one.strategy}", one.reason) for name, one in found.items()}))
 
 
 def test_sentences_on_settings_match_golden_file(golden: Callable[[str, str], None]) -> None:
-    golden("rehearse-settings.txt", transcript({name: advice(*runs).settings for name, runs in SETTINGS.items()}))
+    golden("rehearse-settings.txt", of_states({name: advice(*runs).settings for name, runs in SETTINGS.items()}))
 
 
 def test_failures_and_headroom_match_golden_file(golden: Callable[[str, str], None]) -> None:
     failures = {f"failing: {name}": [failing(Outcome(run.strategy, (run,)))] for name, run in FAILING.items()}
     reach = {f"headroom: {name}": [headroom_sentence(one, outcomes(runs))] for name, (one, runs) in HEADROOMS.items()}
-    golden("rehearse-headroom.txt", transcript(failures | reach))
+    golden("rehearse-headroom.txt", of_states(failures | reach))
 
 
 def test_settings_do_not_change_which_strategy_is_recommended() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.states import transcript
+from tests.support.transcripts import of_states
 from tests.unit.serve import readings
 from watchslo.app.hints import hints, problems, unready
 from watchslo.app.view import View, view_of
@@ -78,7 +78,7 @@ VIEWS = {
 
 
 def test_hints_match_golden_file(golden: Callable[[str, str], None]) -> None:
-    golden("hints.txt", transcript({name: hints(seen) for name, seen in VIEWS.items()}))
+    golden("hints.txt", of_states({name: hints(seen) for name, seen in VIEWS.items()}))
 
 
 @pytest.mark.parametrize("seen", VIEWS.values(), ids=VIEWS)

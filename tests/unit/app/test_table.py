@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.states import transcript
+from tests.support.transcripts import of_states
 from tests.unit.serve import readings
 from watchslo.app.table import draw, figures, plain_console
 from watchslo.app.view import Line, view_of
@@ -63,7 +63,7 @@ TABLES = {
 
 
 def test_tables_match_golden_file(golden: Callable[[str, str], None]) -> None:
-    golden("tables.txt", transcript({name: drawn(*lines).splitlines() for name, lines in TABLES.items()}))
+    golden("tables.txt", of_states({name: drawn(*lines).splitlines() for name, lines in TABLES.items()}))
 
 
 @pytest.mark.parametrize("lines", TABLES.values(), ids=TABLES)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.states import transcript
+from tests.support.transcripts import of_states
 from tests.unit.overview.instances import GOOD, LATE, PAUSED, report, silent, watch
 from tests.unit.serve import readings
 from watchslo.model import InstanceName
@@ -120,7 +120,7 @@ def lines(overview: Overview) -> Iterator[str]:
 
 
 def test_overviews_match_golden_file(golden: Callable[[str, str], None]) -> None:
-    golden("overview.txt", transcript({name: lines(overview) for name, overview in STATES.items()}))
+    golden("overview.txt", of_states({name: lines(overview) for name, overview in STATES.items()}))
 
 
 @pytest.mark.parametrize("overview", STATES.values(), ids=STATES)

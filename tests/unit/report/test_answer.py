@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.support.states import transcript
+from tests.support.transcripts import of_states
 from tests.unit.report.incidents import BEGIN_WALL, LATE, QUIET, Story, incident, period
 from watchslo.report.answer import answer, cause_sentence, violated
 from watchslo.report.incident import (
@@ -99,7 +99,7 @@ def lines(report: IncidentReport) -> Iterator[str]:
 
 
 def test_answers_match_golden_file(golden: Callable[[str, str], None]) -> None:
-    golden("report-answers.txt", transcript({name: lines(report) for name, report in REPORTS.items()}))
+    golden("report-answers.txt", of_states({name: lines(report) for name, report in REPORTS.items()}))
 
 
 @pytest.mark.parametrize("report", REPORTS.values(), ids=REPORTS)

@@ -1,9 +1,10 @@
 """The details of one watch: all their texts, and which causes and events they have."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 
+from tests.support.transcripts import of_states
 from tests.unit.serve import readings
 from watchslo.serve.detail import MOST_HAPPENED, NOT_MEASURED, WatchDetail, details
 from watchslo.snapshot import QuantileReading, Snapshot, StreamReading, TransportReading
@@ -63,14 +64,13 @@ FACTS: dict[str, tuple[str, WatchDetail]] = {
 """Facts that the watches of the golden file `details.txt` do not have."""
 
 
-def transcript() -> Iterator[str]:
-    for title, (label, watch) in FACTS.items():
-        found = [one.text for section in watch.sections for one in section.facts if one.label == label]
-        yield f"{title}: {label}: {' / '.join(found) or '(none)'}"
+def lines(label: str, watch: WatchDetail) -> list[str]:
+    found = [one.text for section in watch.sections for one in section.facts if one.label == label]
+    return [f"{label}: {' / '.join(found) or '(none)'}"]
 
 
 def test_facts_of_other_states_match_golden_file(golden: Callable[[str, str], None]) -> None:
-    golden("details-cases.txt", "\n".join(transcript()) + "\n")
+    golden("details-cases.txt", of_states({title: lines(*fact) for title, fact in FACTS.items()}))
 
 
 def test_details_match_golden_file(golden: Callable[[str, str], None]) -> None:

@@ -11,6 +11,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.registry import CollectorRegistry
 
 from tests.support.collector import SnapshotCollector, points
+from tests.support.transcripts import of_states
 from tests.unit.serve import readings
 from watchslo.monitor.lag import LAG_EDGES
 from watchslo.serve.metrics import FAMILIES, LATE_BEAT_SECONDS, Detail, Label, Type
@@ -133,15 +134,12 @@ class Case:
     beginnings: tuple[str, ...]
     details: tuple[Detail, ...] = (Detail.BASIC,)
 
-    def lines(self) -> Iterator[str]:
+    def states(self) -> Iterator[tuple[str, list[str]]]:
+        beginnings = tuple(f"watchslo_{one}" for one in self.beginnings)
+        families = ", ".join(one.rstrip("{") for one in self.beginnings)
         for detail in self.details:
-            yield f"# {self.title} ({detail}): {', '.join(one.rstrip('{') for one in self.beginnings)}"
-            found = [
-                line
-                for line in text_of(self.snapshot, detail).splitlines()
-                if line.startswith(tuple(f"watchslo_{one}" for one in self.beginnings))
-            ]
-            yield from found or ["(none)"]
+            found = [line for line in text_of(self.snapshot, detail).splitlines() if line.startswith(beginnings)]
+            yield f"{self.title} ({detail}): {families}", found or ["(none)"]
 
 
 WINDOW = readings.window("1m", 60.0, 120)
@@ -228,7 +226,7 @@ CASES = (
 
 
 def test_lines_of_other_states_match_golden_file(golden: Golden) -> None:
-    golden("metrics-cases.txt", "\n".join(line for case in CASES for line in case.lines()) + "\n")
+    golden("metrics-cases.txt", of_states(dict(state for case in CASES for state in case.states())))
 
 
 # The number of series

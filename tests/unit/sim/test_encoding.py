@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.transcripts import of_states
 from watchslo.sim import discovery, status
 from watchslo.sim.encoding import PROTOBUF, ObjectEncoder, ObjectForm, dump, error_body, error_type, negotiate
 from watchslo.sim.kinds import BUILT_IN, Object, custom_kind
@@ -35,7 +36,7 @@ def of(form: ObjectForm, include: str = "None") -> ObjectEncoder:
     return ObjectEncoder(CONFIGMAPS, "v1", form, include)
 
 
-def transcript() -> Iterator[str]:
+def encodings() -> Iterator[tuple[str, list[str]]]:
     """Yield what the encoders of all forms write; protobuf as the text of Python's bytes."""
     bookmark: Object = {"metadata": {"resourceVersion": "226"}}
     protobuf = ObjectEncoder(CONFIGMAPS, "v1", ObjectForm.OBJECT, "None", protobuf=True)
@@ -57,13 +58,13 @@ def transcript() -> Iterator[str]:
             "list": encoder.list_body([OBJECT], {"resourceVersion": "7"}, WALL),
             "empty list": encoder.list_body([], {}, WALL),
         }
-        yield f"# {name}: {encoder.media_type}"
-        for what in ("event",) if "with" in name else written:
-            data = written[what]
-            yield f"{what}: {str(data) if encoder is protobuf else data.decode().rstrip()}"
-    yield "# discovery"
-    found: Any
-    for found in (
+        shown = {what: written[what] for what in (("event",) if "with" in name else written)}
+        lines = [f"{what}: {str(data) if encoder is protobuf else data.decode()}" for what, data in shown.items()]
+        yield f"{name}: {encoder.media_type}", [line.rstrip() for line in lines]
+
+
+def documents() -> list[str]:
+    found: list[Any] = [
         discovery.group([WIDGETS], "example.com"),
         discovery.group([WIDGETS], "example.org"),
         discovery.resource_list([WIDGETS], "example.com", "v1"),
@@ -71,12 +72,12 @@ def transcript() -> Iterator[str]:
         discovery.resource_list([BUILT_IN["pods"]], "", "v1"),
         discovery.aggregated([WIDGETS], "v2", core=False, stale=()),
         discovery.aggregated([WIDGETS], "v2", core=False, stale={"example.com"}),
-    ):
-        yield json.dumps(found)
+    ]
+    return list(map(json.dumps, found))
 
 
 def test_encodings_match_golden_file(golden: Callable[[str, str], None]) -> None:
-    golden("simulated-encodings.txt", "\n".join(transcript()) + "\n")
+    golden("simulated-encodings.txt", of_states({**dict(encodings()), "discovery": documents()}))
 
 
 def test_dump_escapes_html_characters_as_go_does() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.transcripts import of_states
 from tests.unit.serve import readings
 from tests.unit.timeline.test_condition import grown
 from watchslo.snapshot import Snapshot, TimeTravelReading, WindowVerdict
@@ -83,12 +84,11 @@ CHANGES: Mapping[str, tuple[Snapshot, Snapshot]] = {
 
 
 def test_events_are_those_of_the_golden_file(golden: Callable[[str, str], None]) -> None:
-    golden("events.txt", "\n".join(f"{name}\n{_lines(*change)}" for name, change in CHANGES.items()))
+    golden("events.txt", of_states({name: _lines(*change) for name, change in CHANGES.items()}))
 
 
-def _lines(before: Snapshot, now: Snapshot) -> str:
-    found = [f"    {one.kind}, {one.level.value}: {one.text}\n" for one in compare(before, now)]
-    return "".join(found) or "    (no event)\n"
+def _lines(before: Snapshot, now: Snapshot) -> list[str]:
+    return [f"{one.kind}, {one.level.value}: {one.text}" for one in compare(before, now)] or ["(no event)"]
 
 
 def test_events_name_all_their_watches_by_shared_keys() -> None:

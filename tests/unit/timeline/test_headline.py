@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from tests.support.transcripts import of_states
 from tests.unit.serve import readings
 from tests.unit.timeline.test_condition import FEW, LATE, SILENT, UNDECIDED, WITHIN, stream
 from watchslo.snapshot import (
@@ -192,10 +193,10 @@ def situations() -> Mapping[str, Headline]:
 
 
 def test_headline_is_that_of_the_golden_file(golden: Callable[[str, str], None]) -> None:
-    golden("headlines.txt", "\n".join(f"{name}\n{_paragraph(said)}" for name, said in situations().items()))
+    golden("headlines.txt", of_states({name: _lines(said) for name, said in situations().items()}))
 
 
-def _paragraph(said: Headline) -> str:
+def _lines(said: Headline) -> list[str]:
     began = f", began at {said.since_wall - NOW:+g} s" if said.since_wall is not None else ""
     facts = f"{said.level.value}, {said.verdict.value}{began}"
-    return "".join(f"    {line}\n" for line in (facts, said.text, said.figures) if line)
+    return [line for line in (facts, said.text, said.figures) if line]

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from tests.support.transcripts import of_states
 from tests.unit.serve import readings
 from watchslo.snapshot import DomainReading, HistogramReading, Snapshot, StorageKind, TickerReading, WitnessReading
 from watchslo.timeline.self_checks import MINUTE_POINTS, SelfCheck, SelfChecks, summary
@@ -119,8 +120,8 @@ def test_self_checks_are_those_of_the_golden_file(golden: Callable[[str, str], N
         "Nothing is measured": [summary([good, unknown], measuring=False)],
         "Checks failed": [summary([unknown, bad, good, bad], measuring=False)],
     }
-    golden("self-checks.txt", "\n".join(f"{name}\n{_lines(checks)}" for name, checks in paragraphs.items()))
+    golden("self-checks.txt", of_states({name: _lines(checks) for name, checks in paragraphs.items()}))
 
 
-def _lines(checks: Sequence[SelfCheck]) -> str:
-    return "".join(f"    {one.name}: {one.level.value}. {one.text}\n" for one in checks) or "    (no check)\n"
+def _lines(checks: Sequence[SelfCheck]) -> list[str]:
+    return [f"{one.name}: {one.level.value}. {one.text}" for one in checks] or ["(no check)"]

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 
-from tests.support.states import transcript
+from tests.support.transcripts import of_states
 from watchslo.app.doctor.findings import DeploymentFinding, FindingLevel
 
 
 def findings_transcript(states: Mapping[str, Iterable[DeploymentFinding]]) -> str:
     """Return the findings of each state, with their remedies; a problem or a warning always has one."""
-    return transcript({name: [_line(finding) for finding in findings] for name, findings in states.items()})
+    return of_states({name: [_line(finding) for finding in findings] for name, findings in states.items()})
 
 
 def _line(finding: DeploymentFinding) -> str:

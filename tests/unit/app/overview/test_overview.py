@@ -14,7 +14,7 @@ import aiohttp
 import pytest
 
 from tests.support.certs import Authority
-from tests.support.states import transcript
+from tests.support.transcripts import of_states
 from tests.unit.monitor.cluster import Cluster
 from tests.unit.overview.instances import GOOD, LATE, body, report
 from watchslo.app import overview
@@ -98,7 +98,7 @@ def test_tables_and_exit_codes_match_golden_file(
         answers |= {URLS[1]: second} if second else {}
         code = view(TABLE)
         states[name] = [*(line.rstrip() for line in capsys.readouterr().out.splitlines()), f"exit code {code}"]
-    golden("view.txt", transcript(states))
+    golden("view.txt", of_states(states))
 
 
 def test_control_characters_of_instances_do_not_reach_the_terminal(answers: dict[str, bytes], capsys: Any) -> None:
