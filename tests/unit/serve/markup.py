@@ -21,6 +21,13 @@ class Elements(HTMLParser):
         self.links += [value or "" for name, value in attrs if name in ("src", "href")]
 
 
-def lines_of(html: str) -> str:
-    """Return a page for a golden file: with a line for each paragraph, row and entry of a list."""
-    return OPENING.sub("\n", html)
+def filled_in(html: str, template: str) -> str:
+    """Return the lines of a page that its template leaves open, for a golden file; all others must be in the page.
+
+    Each paragraph, row and entry of a list has a line of its own.
+    """
+    fixed = {line for line in template.splitlines() if "$" not in line}
+    lines = html.splitlines()
+    assert fixed <= {*lines}, "a line of the template is missing"
+    left = "\n".join(line for line in lines if line not in fixed)
+    return OPENING.sub("\n", left) + "\n"

@@ -2,15 +2,17 @@
 
 import re
 from collections.abc import Callable
+from importlib.resources import files
 
 import pytest
 
 from tests.unit.overview.instances import GOOD, LATE, report, silent
 from tests.unit.serve import serving
-from tests.unit.serve.markup import Elements, lines_of
+from tests.unit.serve.markup import Elements, filled_in
 from watchslo.model import InstanceName
 from watchslo.overview.merge import Overview, merge
 from watchslo.serve import overview as served
+from watchslo.serve import page
 from watchslo.serve.auth import Bearer
 from watchslo.serve.auth_cache import AccessDecision
 
@@ -23,7 +25,8 @@ def html(overview: Overview) -> str:
 
 
 def test_page_and_document_match_golden_files(golden: Callable[[str, str], None]) -> None:
-    golden("overview.html", lines_of(html(ALL)))
+    template = files(page).joinpath("overview.html").read_text()
+    golden("overview.html", filled_in(html(ALL), template))
     golden("overview.json", served.document_of(ALL).model_dump_json(by_alias=True, indent=2) + "\n")
 
 

@@ -1,14 +1,16 @@
 """The page: its texts, that no value can become markup, and that it loads its own files only."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from html import unescape
+from importlib.resources import files
 
 import pytest
 
+from tests.support.transcripts import of_states
 from tests.unit.serve import readings
-from tests.unit.serve.markup import Elements, lines_of
+from tests.unit.serve.markup import Elements, filled_in
 from watchslo.model import InstanceName
 from watchslo.serve import page
 from watchslo.snapshot import ApiserverRole, ShardReading, Snapshot, StreamReading, WindowVerdict
@@ -36,7 +38,8 @@ def judged_by(window: object) -> StreamReading:
 
 
 def test_page_matches_golden_file(golden: Golden) -> None:
-    golden("page.html", lines_of(html(readings.SNAPSHOT)))
+    template = files(page).joinpath("index.html").read_text()
+    golden("page.html", filled_in(html(readings.SNAPSHOT), template))
 
 
 FEW = readings.window("1m", 60.0, 9, resolved=False)
@@ -69,15 +72,13 @@ APISERVERS = {
 }
 
 
-def transcript() -> Iterator[str]:
-    for table, cases in (("watches", WATCHES), ("apiservers", APISERVERS)):
-        for title, snapshot in cases.items():
-            yield f"# {table}: {title}"
-            yield from (" | ".join(row) for row in rows(snapshot, table))
-
-
 def test_rows_of_other_states_match_golden_file(golden: Golden) -> None:
-    golden("page-rows.txt", "\n".join(transcript()) + "\n")
+    shown = {
+        f"{table}: {title}": [" | ".join(row) for row in rows(snapshot, table)]
+        for table, cases in (("watches", WATCHES), ("apiservers", APISERVERS))
+        for title, snapshot in cases.items()
+    }
+    golden("page-rows.txt", of_states(shown))
 
 
 def test_row_has_a_cell_for_each_heading() -> None:
