@@ -7,6 +7,8 @@ connection and belongs to one thread.
 import contextlib
 import http.client
 import json
+import select
+import socket
 import ssl
 import time
 from collections.abc import Iterator
@@ -170,8 +172,18 @@ class Writer:
         return before, after, answer
 
     def _connect(self) -> None:
+        """Open the connection if there is none, or if the apiserver has closed it while it was idle."""
+        if self._connection.sock is not None and _has_ended(self._connection.sock):
+            self._connection.close()
         if self._connection.sock is None:
             self._connection.connect()
+
+
+def _has_ended(idle: socket.socket) -> bool:
+    """Return True if there is something to read on a connection without a request: only its end can be."""
+    poll = select.poll()
+    poll.register(idle, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _status(answer: bytes) -> Any:
