@@ -79,6 +79,11 @@ def reads_of_etcd(writer: Writer) -> float:
     return Scrape(writer.text("/metrics")).total(READ, operation="list", type="/events/")
 
 
+def ticked(scrape: Scrape) -> float:
+    """Return how many ticks were answered; the others may not have reached the apiserver."""
+    return sum(scrape.total("watchslo_clock_ticks_total", result=result) for result in ("ok", "slow"))
+
+
 @pytest.mark.parametrize("profile", ["node", CONTROL_PLANE])
 def test_apiserver_counts_what_the_daemon_says_and_reads_no_object(
     plane: ControlPlane, audit_log: Path, tmp_path: Path, profile: str
@@ -90,7 +95,7 @@ def test_apiserver_counts_what_the_daemon_says_and_reads_no_object(
     with plane.writer() as writer:
         objects, reads = fetched(writer), reads_of_etcd(writer)
         with Daemon(tmp_path, "--config", config_file(tmp_path, **config), "--kubeconfig", kubeconfig) as daemon:
-            daemon.until(lambda scrape: scrape.total("watchslo_clock_ticks_total") >= TICKS, SETTLED_SECONDS, "ticks")
+            daemon.until(lambda scrape: ticked(scrape) >= TICKS, SETTLED_SECONDS, "ticks")
             daemon.until(lambda scrape: min(scrape.values("watchslo_watch_up")) == 1.0, SETTLED_SECONDS, "all watches")
             config_file(tmp_path, **config, paused=True)
             eventually(lambda: "paused" in daemon.get("/readyz")[1], SETTLED_SECONDS, "a pause")
@@ -99,6 +104,7 @@ def test_apiserver_counts_what_the_daemon_says_and_reads_no_object(
                 return 0 <= logged(audit_log, profile) - answered(daemon) <= IN_FLIGHT
 
             eventually(agree, SETTLED_SECONDS, "the same number of requests")
-            ticks = daemon.scrape().total("watchslo_clock_ticks_total")
+            ticks = ticked(daemon.scrape())
             assert fetched(writer) == objects
-            assert ticks <= reads_of_etcd(writer) - reads <= answered(daemon)
+            # A request that the daemon gave up may have been read from etcd.
+            assert ticks <= reads_of_etcd(writer) - reads <= logged(audit_log, profile)
