@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from benchmarks.measure import PATIENCE_SECONDS, Server, cpu_seconds, figure, serving, until_evaluated, with_kubeconfig
+from benchmarks.measure import Server, cpu_seconds, figure, serving, until_evaluated, with_kubeconfig
 from tests.support.daemon import Daemon
 from tests.support.process import Process
 
@@ -54,7 +54,7 @@ def _spent(daemon: Daemon) -> float:
 def _theirs(server: Server) -> float:
     command = [sys.executable, "-m", "benchmarks.kubernetes_asyncio_watch", str(server.kubeconfig), str(THEIRS)]
     with TemporaryDirectory() as name, Process(Path(name), "kubernetes-asyncio", command) as process:
-        process.until(lambda: "watching" in process.out, PATIENCE_SECONDS, "a watch")
+        process.until(lambda: "watching" in process.out, "a watch")
         server.post(f"/burst/{BURST}")
-        process.until(lambda: "cpu_us_per_event" in process.out, PATIENCE_SECONDS, "a figure")
+        process.until(lambda: "cpu_us_per_event" in process.out, "a figure")
         return float(json.loads(process.out.splitlines()[-1])["cpu_us_per_event"])

@@ -36,7 +36,7 @@ class FastApiservers:
     def start(self) -> None:
         """Start the program; a Process stops it."""
         self.process.start()
-        self.process.until(lambda: "\n" in self.process.out, PATIENCE_SECONDS, "URLs")
+        self.process.until(lambda: "\n" in self.process.out, "URLs")
         announced = json.loads(self.process.out.splitlines()[0])
         self.urls: list[str] = announced["urls"]
         self._control: str = announced["control"]
@@ -93,7 +93,7 @@ def watching_all(served: FastApiservers, wrapper: Sequence[str | Path] = ()) -> 
         folder = Path(name)
         config = config_file(folder, **watched, limits=limits | {"requestsPerSecond": FAST_START})
         with Daemon(folder, "--config", config, "--kubeconfig", served.kubeconfig, wrapper=wrapper) as daemon:
-            daemon.process.until(lambda: _members(daemon) == served.watches, PATIENCE_SECONDS, "members", every=1.0)
+            daemon.process.until(lambda: _members(daemon) == served.watches, "members", every=1.0)
             config_file(folder, **watched, limits=limits)
             daemon.until_said("config_reloaded")
             yield daemon

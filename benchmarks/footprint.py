@@ -138,7 +138,7 @@ class Plane:
             config = config_file(folder, **keys)
             kubeconfig = self.plane.kubeconfig(account, {"token": token})
             with Daemon(folder, "--config", config, "--kubeconfig", kubeconfig) as daemon:
-                daemon.until_ready(60.0)
+                daemon.until_ready()
                 yield daemon
 
 

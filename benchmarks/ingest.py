@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from benchmarks.fast_apiservers import FastApiservers, fast_apiservers, watching_all
-from benchmarks.measure import PATIENCE_SECONDS, cpu_seconds, figure
+from benchmarks.measure import cpu_seconds, figure
 from benchmarks.scale import Scrapes, beats_between, figures, late_share, latest, until_measured
 from tests.support.daemon import Daemon
 
@@ -86,9 +86,7 @@ def _burst(served: FastApiservers, daemon: Daemon) -> None:
     before, began = Scrapes(daemon).beats(), time.monotonic()
     served.burst(BURST)
     count = BURST * CONNECTIONS
-    daemon.process.until(
-        lambda: figures(daemon).received - start.received == count, PATIENCE_SECONDS, "all received", every=0.2
-    )
+    daemon.process.until(lambda: figures(daemon).received - start.received == count, "all received", every=0.2)
     figure(f"a burst of {count:,} events, at least", count / (time.monotonic() - began), "per second")
     measured = until_measured(daemon).since(start)
     figure("  … the latest heartbeat, at most", 1e3 * latest(beats_between(before, Scrapes(daemon).beats())), "ms")

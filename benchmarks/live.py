@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from benchmarks.measure import PATIENCE_SECONDS, cpu_seconds, figure, with_kubeconfig
+from benchmarks.measure import cpu_seconds, figure, with_kubeconfig
 from tests.support.assets import newest
 from tests.support.control_plane import ControlPlane, Etcd
 from tests.support.process import Process
@@ -48,7 +48,7 @@ def live(clientgo: Path) -> None:
         daemon = stack.enter_context(with_kubeconfig(kubeconfig, [watch]))
         others = [stack.enter_context(process) for process in _others(Path(name), clientgo, kubeconfig)]
         for process in others:
-            process.until(partial(_is_watching, process), PATIENCE_SECONDS, "a watch")
+            process.until(partial(_is_watching, process), "a watch")
         _phase(plane, FAST, [daemon.process, *others])
         rounds = [_slopes(plane, [daemon.process, *others]) for _ in range(ROUNDS)]
     ours, go, floor, timed = (median(costs) for costs in zip(*rounds, strict=True))

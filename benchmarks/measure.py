@@ -56,7 +56,7 @@ def serving(module: str, *arguments: str) -> Iterator[Server]:
         pair = authority.server("server")
         tls = ["--tls-cert", str(pair.certificate), "--tls-key", str(pair.key)]
         with Process(folder, "server", [sys.executable, "-m", module, *arguments, *tls]) as process:
-            process.until(lambda: "\n" in process.out, PATIENCE_SECONDS, "a URL")
+            process.until(lambda: "\n" in process.out, "a URL")
             url = json.loads(process.out.splitlines()[0])["url"]
             kubeconfig, service_account = folder / "kubeconfig", folder / "serviceaccount"
             write_kubeconfig(kubeconfig, {"server": url, "certificate-authority": str(authority.ca)}, {})
@@ -96,8 +96,8 @@ def pod_environment(server: Server) -> dict[str, str]:
 
 
 def _measuring(daemon: Daemon, watches: Watches) -> Daemon:
-    daemon.until_ready(PATIENCE_SECONDS)
-    daemon.until_measuring(*(str(watch["name"]) for watch in watches), timeout=PATIENCE_SECONDS)
+    daemon.until_ready()
+    daemon.until_measuring(*(str(watch["name"]) for watch in watches))
     return daemon
 
 
@@ -119,4 +119,4 @@ def until_evaluated(daemon: Daemon, events: int) -> None:
         samples = scrape.total("watchslo_apiserver_timespan_seconds_count")
         return samples + scrape.total("watchslo_unmeasured_events_total") >= events
 
-    daemon.process.until(evaluated, PATIENCE_SECONDS, f"{events} events evaluated", every=1.0)
+    daemon.process.until(evaluated, f"{events} events evaluated", every=1.0)

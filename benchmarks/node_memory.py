@@ -29,7 +29,6 @@ PODS = '{"resource": "pods", "rate": 2, "objects": 30, "size": "full"}'
 CLUSTER = f'{{"cluster": {{"identity": true}}, "workload": [{PODS}]}}'
 LOOK_SECONDS = 5.0
 COMPILE_SECONDS = 10.0
-PATIENCE_SECONDS = 120.0
 DEFAULTS = {"server": {}, "metrics": "basic", "clock": {}, "limits": {}}
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "the profile `node`": {},
@@ -104,7 +103,7 @@ def running(
     with TemporaryDirectory() as name:
         config = config_file(Path(name), **keys)
         with Daemon(Path(name), "--config", config, env={**pod_environment(server), **env}, wrapper=wrapper) as daemon:
-            daemon.until_ready(PATIENCE_SECONDS)
+            daemon.until_ready()
             yield daemon
 
 

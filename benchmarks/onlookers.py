@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 
 import click
 
-from benchmarks.measure import BLOCK_SECONDS, PATIENCE_SECONDS, STARTS, cpu_seconds, figure
+from benchmarks.measure import BLOCK_SECONDS, STARTS, cpu_seconds, figure
 from tests.support.control_plane import write_kubeconfig
 from tests.support.daemon import Daemon, Simulator, config_file
 from tests.support.onlookers import onlooking
@@ -36,7 +36,7 @@ def busy_daemon(watches: int) -> Iterator[Daemon]:
         write_kubeconfig(kubeconfig, {"server": simulator.url}, {})
         config = config_file(Path(name), watch=named, limits=STARTS)
         with Daemon(Path(name), "--config", config, "--kubeconfig", kubeconfig) as daemon:
-            daemon.until_measuring(*(watch["name"] for watch in named), timeout=PATIENCE_SECONDS)
+            daemon.until_measuring(*(watch["name"] for watch in named))
             yield daemon
 
 

@@ -17,7 +17,7 @@ import click
 
 from benchmarks.blocks import Block, noting_blocks, read
 from benchmarks.fast_apiservers import FastApiservers, fast_apiservers, watching_all
-from benchmarks.measure import BLOCK_SECONDS, PATIENCE_SECONDS, cpu_seconds, figure, memory
+from benchmarks.measure import BLOCK_SECONDS, cpu_seconds, figure, memory
 from benchmarks.resolution import p99_without_delay
 from tests.support.daemon import Daemon, Scrape
 
@@ -93,7 +93,7 @@ def until_measured(daemon: Daemon) -> Figures:
         now = figures(daemon)
         return now if now.samples + now.unmeasured.total() == now.received else None
 
-    return daemon.process.until(evaluated, PATIENCE_SECONDS, "all events evaluated", every=1.0)
+    return daemon.process.until(evaluated, "all events evaluated", every=1.0)
 
 
 class Scrapes:
@@ -232,9 +232,7 @@ def cut(program: Path) -> None:
         served.set_rate(CUT_EVENTS)
         time.sleep(CUT_AFTER_SECONDS)
         served.cut()
-        served.process.until(
-            lambda: served.statistics()["missing"] == 0, PATIENCE_SECONDS, "all watches are back", every=0.2
-        )
+        served.process.until(lambda: served.statistics()["missing"] == 0, "all watches are back", every=0.2)
         back = served.statistics()["back"]
         figure("until a watch is back: median", median(back), "s")
         figure("  … the last", max(back), "s", "< 3")

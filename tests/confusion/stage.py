@@ -25,8 +25,6 @@ from tests.support.process import Process
 from watchslo.snapshot import Cause, Confidence
 
 HERE = Path(__file__).parent
-START_SECONDS = 180.0  # all of this shares two cores
-STEADY_SECONDS = 60.0  # within which all causes have to be cleared
 HTTP_SECONDS = 30.0
 APISERVERS_NICE, STORM_NICE = 5, 15
 FILLED, FILLING, FILLING_BYTES = (
@@ -56,7 +54,7 @@ class Script(Process):
     def __enter__(self) -> Self:
         self.start()
         try:
-            self.until(lambda: self.out.endswith("\n"), START_SECONDS, "begun")
+            self.until(lambda: self.out.endswith("\n"), "begun")
         except BaseException:
             self.kill()
             raise
@@ -124,7 +122,7 @@ class Stage:
     def until_measuring(self) -> None:
         """Wait until all watches are measured."""
         count = len(self.watches) * len(self.watched)
-        self.daemon.process.until(lambda: self._measured() >= count, START_SECONDS, f"{count} watches measured", 0.5)
+        self.daemon.process.until(lambda: self._measured() >= count, f"{count} watches measured", 0.5)
 
     @property
     def watched(self) -> list[Member]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from tests.contract.backend import Backend
-from tests.support.control_plane import END_SECONDS, ControlPlane
+from tests.support.control_plane import ControlPlane
 from tests.support.daemon import Proxy, Simulator
 from tests.support.writer import Write, Writer, configmap, given_up
 from watchslo.kube.client import Client, ObserveDate
@@ -92,7 +92,7 @@ class RealCluster:
 
     async def restart(self) -> None:
         apiserver = self._plane.apiservers[0]
-        await asyncio.to_thread(apiserver.process.stop, END_SECONDS)
+        await asyncio.to_thread(apiserver.process.end)
         apiserver.start()
 
     async def until_ready(self) -> None:

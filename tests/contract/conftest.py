@@ -23,10 +23,10 @@ from tests.contract.cluster import (
     new_namespace,
     simulator,
 )
-from tests.contract.watch import PATIENCE_SECONDS
 from tests.support.assets import Assets
 from tests.support.control_plane import ControlPlane, Etcd, override
 from tests.support.daemon import Proxy
+from tests.support.process import PATIENCE_SECONDS
 from tests.support.writer import Writer
 from watchslo.kube import client as kube_client
 from watchslo.kube.client import Client

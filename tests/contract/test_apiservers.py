@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.contract.backend import only
-from tests.contract.watch import PATIENCE_SECONDS
+from tests.support.process import PATIENCE_SECONDS
 from tests.support.writer import StatusError, Writer
 from watchslo.kube.apiservers import await_change, count_apiservers, read_addresses
 from watchslo.kube.client import Client

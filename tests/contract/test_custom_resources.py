@@ -6,7 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from tests.contract.cluster import DEFINITIONS, Author
-from tests.contract.watch import PATIENCE_SECONDS, Event, Watch, starting, watching
+from tests.contract.watch import Event, Watch, starting, watching
+from tests.support.process import PATIENCE_SECONDS
 from tests.support.writer import Writer, crd
 from watchslo.kube.client import Client
 from watchslo.kube.discovery import Catalogue, Discovery
@@ -15,8 +16,6 @@ from watchslo.model import Resource
 from watchslo.watch.failure import Phase, Reason
 from watchslo.watch.messages import Expired, GaveUp, ListFailed, WatchClosed
 from watchslo.watch.transitions import State
-
-pytestmark = pytest.mark.patient
 
 
 class Definition:

@@ -12,15 +12,14 @@ import pytest
 from tests.contract.backend import Backend
 from tests.contract.cluster import CONFIGMAPS, DEFINITIONS, EVENTS, Author, Cluster, client_of, event, new_namespace
 from tests.contract.judge import get
-from tests.contract.watch import EVERYTHING, PATIENCE_SECONDS, Event, Watch, event_of, now, opened, up_to, watching
+from tests.contract.watch import EVERYTHING, Event, Watch, event_of, now, opened, up_to, watching
+from tests.support.process import PATIENCE_SECONDS
 from tests.support.writer import StatusError, Writer, configmap, crd
 from watchslo.kube.client import Client, Page, Selectors
 from watchslo.kube.representation import Representation
 from watchslo.model import Resource
 from watchslo.watch.failure import Failure
 from watchslo.watch.messages import ListRequest
-
-pytestmark = pytest.mark.patient
 
 WRITES, SEED = 80, 14  # with this seed every kind of write occurs, in every scope: 47 combinations
 NAMES = ("a", "b", "c", "d")

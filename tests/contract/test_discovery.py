@@ -13,8 +13,6 @@ from watchslo.model import Resource
 from watchslo.watch.failure import Failure
 from watchslo.watch.messages import Violated
 
-pytestmark = pytest.mark.patient
-
 EVENTS_TWIN = Resource("events.k8s.io", "v1", "events", namespaced=True)
 UNWATCHABLE = {"componentstatuses", "tokenreviews.authentication.k8s.io", "configmaps/status", "pods/status"}
 

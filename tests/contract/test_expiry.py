@@ -4,8 +4,6 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 
-import pytest
-
 from tests.contract.backend import only
 from tests.contract.cluster import CONFIGMAPS, EVENTS, Author, Cluster, SimulatedCluster
 from tests.contract.watch import Event, Watch, frames, now, opened, revision_of, up_to, watching
@@ -16,8 +14,6 @@ from watchslo.watch.failure import Phase, Reason, classify_stream_error
 from watchslo.watch.messages import BookmarkSeen, Expired, Fact, Relisted, RelistReason, WatchClosed
 from watchslo.watch.strategy import STRATEGIES, STREAM
 from watchslo.watch.transitions import State
-
-pytestmark = pytest.mark.patient
 
 REGULAR_SECONDS = 45.0  # all watches have a bookmark after about a minute
 

@@ -17,8 +17,6 @@ from watchslo.watch.headroom import FIRST
 from watchslo.watch.messages import ListRequest, WatchRequest
 from watchslo.watch.strategy import TAIL
 
-pytestmark = pytest.mark.patient
-
 OBJECTS = 50
 FETCHED = ("apiserver_cache_list_fetched_objects_total", "apiserver_storage_list_fetched_objects_total")
 SELECTED = Selectors(labels="app=web")

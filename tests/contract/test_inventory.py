@@ -14,8 +14,6 @@ from watchslo.watch.inventory import Inventory
 from watchslo.watch.messages import Expired, Gap, ListDone, Unseen
 from watchslo.watch.strategy import PAGED, PARALLEL, STRATEGIES, TAIL, Strategy
 
-pytestmark = pytest.mark.patient
-
 LISTING = [strategy for strategy in STRATEGIES.values() if strategy is not TAIL]
 EVERY_LISTING_STRATEGY = pytest.mark.parametrize("strategy", LISTING, ids=lambda strategy: strategy.name)
 PAGED_STRATEGIES = pytest.mark.parametrize("strategy", [PAGED, PARALLEL], ids=lambda strategy: strategy.name)

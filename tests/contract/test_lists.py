@@ -16,8 +16,6 @@ from watchslo.watch.failure import Failure, Reason
 from watchslo.watch.messages import ListDone, ListRequest
 from watchslo.watch.strategy import PAGED
 
-pytestmark = pytest.mark.patient
-
 ALL_FORMS = pytest.mark.parametrize("representation", list(Representation))
 
 

@@ -2,8 +2,6 @@
 
 import time
 
-import pytest
-
 from tests.contract.backend import Backend, only
 from tests.contract.cluster import CONFIGMAPS, SECRETS, Author, Cluster, client_of
 from watchslo.kube.client import NO_METRICS, Client
@@ -12,8 +10,6 @@ from watchslo.own_metrics.history import figures
 from watchslo.own_metrics.line_filter import LineFilter, series_name
 from watchslo.own_metrics.page import FigureKey, MetricsPage, parse_page
 from watchslo.watch.failure import Reason
-
-pytestmark = pytest.mark.patient
 
 ALWAYS = {
     b"process_start_time_seconds",

@@ -21,8 +21,6 @@ from watchslo.watch.failure import Reason
 from watchslo.watch.messages import GaveUp, WatchOpened
 from watchslo.watch.strategy import PAGED, STREAM, TAIL, Strategy
 
-pytestmark = pytest.mark.patient
-
 OBJECTS = 12
 PARTS = 3
 LOOK_SECONDS = 0.05

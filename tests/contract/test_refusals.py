@@ -17,8 +17,6 @@ from watchslo.watch.failure import Action, Failure, Phase, Reason
 from watchslo.watch.messages import GaveUp, ListRequest, WatchRequest
 from watchslo.watch.transitions import State
 
-pytestmark = pytest.mark.patient
-
 UNKNOWN_GROUP = Resource("nowhere.invalid", "v1", "things", namespaced=True)
 UNKNOWN_RESOURCE = Resource("", "v1", "things", namespaced=True)
 UNLISTABLE = Resource("authentication.k8s.io", "v1", "tokenreviews", namespaced=False)

@@ -26,8 +26,6 @@ from watchslo.watch.decode import Bookmark, Error, Frame, ObjectChange
 from watchslo.watch.failure import Failure, Reason
 from watchslo.watch.messages import ListFailed, ListRequest
 
-pytestmark = pytest.mark.patient
-
 STREAMS_LISTS = only(lambda backend: backend.watch_list, "lists are streamed since 1.32, by default")
 LABELLED = Selectors(labels="stage=on")
 NAMED = Selectors(fields="metadata.name=object")

@@ -20,8 +20,6 @@ from watchslo.model import Reading, Resource
 from watchslo.watch.failure import Reason
 from watchslo.watch.messages import ListRequest
 
-pytestmark = pytest.mark.patient
-
 BUSY_SECONDS = 2.0
 ENOUGH = 50  # reads, and writes: a busy machine takes longer
 FAR = 1_000_000

@@ -30,8 +30,6 @@ from watchslo.watch.messages import (
 )
 from watchslo.watch.strategy import CACHE, PAGED, PARALLEL, STRATEGIES, STREAM, TAIL, Strategy, StreamedLists
 
-pytestmark = pytest.mark.patient
-
 STREAMS_LISTS = only(lambda backend: backend.watch_list, "lists are streamed since 1.34, by default, and by 1.32")
 EVERY_STRATEGY = pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=lambda strategy: strategy.name)
 PAGED_STRATEGIES = pytest.mark.parametrize("strategy", [PAGED, PARALLEL], ids=lambda strategy: strategy.name)

@@ -17,8 +17,6 @@ from watchslo.kube.representation import Representation
 from watchslo.watch.failure import Failure, Reason
 from watchslo.watch.messages import WatchRequest
 
-pytestmark = pytest.mark.patient
-
 ALL_FORMS = pytest.mark.parametrize("representation", list(Representation))
 JSON_FORMS = pytest.mark.parametrize("representation", [form for form in Representation if form != "protobuf"])
 STREAMS_LISTS = only(lambda backend: backend.watch_list, "lists are streamed since 1.34, by default, and by 1.32")

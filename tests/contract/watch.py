@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from typing import Any, NamedTuple, TypeVar
 
 from tests.contract.cluster import EVENTS, Author
-from tests.support.process import patient
+from tests.support.process import PATIENCE_SECONDS
 from watchslo.kube.client import Client, Selectors, WatchResponse
 from watchslo.kube.representation import Representation
 from watchslo.model import Reading, Resource
@@ -33,7 +33,6 @@ from watchslo.watch.messages import (
 from watchslo.watch.strategy import TAIL, Strategy, StreamedLists
 from watchslo.watch.transitions import State
 
-PATIENCE_SECONDS = patient(120.0)
 LONGEST_WAIT_SECONDS = 0.2
 LONGEST_LINE_BYTES = 64 * 2**20
 EVERYTHING = Selectors()

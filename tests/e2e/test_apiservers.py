@@ -25,16 +25,13 @@ CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 TRAFFIC = Traffic("incident", rate=40.0)
 EACH = {"apiservers": "each"}
 
-CALM_SECONDS = 150.0  # until no cause is active: all programs start at once, on two cores
 STEADY_SECONDS = 20.0  # of figures before the incident
 INCIDENT_SECONDS = 20.0
-NAMED_SECONDS = 30.0
 CLEARED_SECONDS = 60.0
 AFTERWARDS_SECONDS = 10.0  # without any active cause
 OURS = {"monitor_overloaded"}  # true whenever this machine stands still, whichever apiserver fails
 MANY_EVENTS = 100
 LATE_SECONDS = 0.3  # above the P50 of each healthy apiserver
-SETTLE_SECONDS = 8.0  # until the last events are sealed and evaluated
 UNTOUCHED = ("closed", "relists", "expired", "gapRevisions", "stalls")
 """Counters of a watch that do not change while another apiserver fails."""
 
@@ -74,7 +71,7 @@ def peers(daemon: Daemon) -> list[int | None]:
 
 
 def until_watched(daemon: Daemon, *names: str) -> None:
-    daemon.process.until(lambda: watched(daemon) == {*names}, CALM_SECONDS, f"{names} are watched", LOOK_SECONDS)
+    daemon.process.until(lambda: watched(daemon) == {*names}, f"{names} are watched", LOOK_SECONDS)
 
 
 def until_measured(daemon: Daemon, count: int) -> None:
@@ -83,7 +80,7 @@ def until_measured(daemon: Daemon, count: int) -> None:
     def measured() -> bool:
         return [stream["latency"]["events"] > 0 for stream in daemon.status()["streams"]] == [True] * count
 
-    daemon.process.until(measured, CALM_SECONDS, f"{count} are measured", LOOK_SECONDS)
+    daemon.process.until(measured, f"{count} are measured", LOOK_SECONDS)
 
 
 # How they are found
@@ -97,7 +94,7 @@ def test_service_is_watched_as_one_apiserver(lab: HighAvailability, writing: Wri
         def all_counted() -> bool:
             return peers(running) == [len(lab.members)]
 
-        running.process.until(all_counted, CALM_SECONDS, "all are counted", LOOK_SECONDS)
+        running.process.until(all_counted, "all are counted", LOOK_SECONDS)
         roles = {apiserver["name"]: apiserver["role"] for apiserver in running.status()["apiservers"]}
         assert roles == {"service": "member"} | {member.name: "witness" for member in lab.members}
     assert writing.writes()
@@ -108,7 +105,7 @@ def test_each_listed_url_is_watched(lab: HighAvailability, writing: Writing, tmp
     with daemon(tmp_path, lab.kubeconfig(), apiservers=urls, tlsServerName=SERVICE_NAME) as running:
         until_watched(running, *(member.name for member in lab.members[:2]))
         until_measured(running, 2)
-        running.process.until(lambda: peers(running) == [1, 1], CLEARED_SECONDS, "counted", LOOK_SECONDS)
+        running.process.until(lambda: peers(running) == [1, 1], "counted", LOOK_SECONDS)
         assert running.log("apiservers_hidden") == [], "the third one is announced too, and behind neither of them"
     assert writing.writes()
 
@@ -205,8 +202,8 @@ class Watcher:
         """Return when one of these causes was first named for an apiserver."""
         return next((each.at for each in self.named if each.apiserver == name and each.cause in causes), None)
 
-    def until(self, condition: Callable[[], bool], timeout: float, what: str) -> None:
-        self.daemon.process.until(condition, timeout, what, LOOK_SECONDS)
+    def until(self, condition: Callable[[], bool], what: str) -> None:
+        self.daemon.process.until(condition, what, LOOK_SECONDS)
 
     def counted(self) -> dict[tuple[str, str], Any]:
         """Return the counters of healthy apiservers by apiserver and watch, without closes at the deadline."""
@@ -243,7 +240,6 @@ INCIDENTS = {
 }
 
 
-@pytest.mark.timeout(480)
 @pytest.mark.parametrize("name", INCIDENTS)
 def test_failing_apiserver_is_named_and_the_others_are_not(
     lab: HighAvailability, writing: Writing, tmp_path: Path, name: str
@@ -260,7 +256,6 @@ def test_failing_apiserver_is_named_and_the_others_are_not(
         assert watcher.counted() == before
 
 
-@pytest.mark.timeout(480)
 def test_killed_apiserver_is_named_and_its_replacement_is_watched(
     lab: HighAvailability, writing: Writing, tmp_path: Path
 ) -> None:
@@ -279,7 +274,6 @@ def test_killed_apiserver_is_named_and_its_replacement_is_watched(
         assert killed.name not in names
         watcher.daemon.until(
             lambda scrape: f'apiserver="{killed.name}"' not in scrape.text,
-            CALM_SECONDS,
             "no series of the killed apiserver is left",
         )
 
@@ -290,10 +284,10 @@ def watching(lab: HighAvailability, folder: Path, healthy: Sequence[Member]) -> 
     watch = [{"resource": resource} for resource in WATCHES]
     with Sampled(folder, lab.kubeconfig(), kubernetes=EACH, watch=watch) as running:
         until_watched(running, *(member.name for member in lab.members))
-        running.process.until(lambda: not running.status()["causes"], CALM_SECONDS, "all is well", LOOK_SECONDS)
+        running.process.until(lambda: not running.status()["causes"], "all is well", LOOK_SECONDS)
         watcher = Watcher(running, frozenset(member.name for member in healthy))
         watcher.look_for(STEADY_SECONDS)
-        watcher.until(lambda: not watcher.look(), CALM_SECONDS, "all is well")
+        watcher.until(lambda: not watcher.look(), "all is well")
         watcher.named.clear()
         watcher.worst = 0.0
         yield watcher
@@ -306,7 +300,7 @@ def verify_silence(watcher: Watcher, hurt: Member) -> None:
         watcher.look()
         return bool(watcher.daemon.status()["verdict"]["verdict"] == "unresponsive")
 
-    watcher.until(said, NAMED_SECONDS, "the headline says it")
+    watcher.until(said, "the headline says it")
     watcher.look_for(INCIDENT_SECONDS)
     status, scrape = watcher.daemon.status(), watcher.daemon.scrape()
     assert status["verdict"]["level"] == "bad"
@@ -322,8 +316,7 @@ def verify_silence(watcher: Watcher, hurt: Member) -> None:
 def verify(watcher: Watcher, writing: Writing, hurt: Member, causes: frozenset[str], began: float) -> None:
     """Check the causes named for an incident that is over: which apiserver, when, and the samples."""
     ended = time.monotonic()
-    calm = CLEARED_SECONDS + AFTERWARDS_SECONDS
-    eventually(lambda: watcher.calm() >= AFTERWARDS_SECONDS, calm, f"cleared: {watcher.named[-1:]}", LOOK_SECONDS)
+    eventually(lambda: watcher.calm() >= AFTERWARDS_SECONDS, f"cleared: {watcher.named[-1:]}", LOOK_SECONDS)
     cleared = watcher.last_blamed or ended
     named = {(each.cause, each.apiserver, each.watch, each.confidence): each for each in reversed(watcher.named)}
     for each in named.values():

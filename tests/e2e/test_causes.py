@@ -29,8 +29,6 @@ NAMED_SECONDS = 75.0  # how soon is for `make confusion` and for tests with a cl
 HELD_SECONDS = 6.0  # causes are judged every five seconds
 REST_SECONDS = 2.0  # a cause is cleared after fifteen seconds without it
 
-pytestmark = pytest.mark.timeout(480)
-
 
 @pytest.fixture(scope="module")
 def stage(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:

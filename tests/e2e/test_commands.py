@@ -23,13 +23,11 @@ import pytest
 from tests.support.busy import steady_writes
 from tests.support.control_plane import HOST, ControlPlane, write_kubeconfig
 from tests.support.daemon import WATCHSLO, Simulator, config_file, outside, watchslo
-from tests.support.process import patient
+from tests.support.process import PATIENCE_SECONDS
 from tests.support.tmux import Tmux
 
-pytestmark = pytest.mark.timeout(400)
-
 DEMO_SECONDS = 30
-END_SECONDS = patient(100.0)  # each command ends within
+END_SECONDS = PATIENCE_SECONDS
 
 RESOURCES = (
     "configmaps",
@@ -237,20 +235,17 @@ def refusal(*arguments: str | Path) -> str:
     return lines[0].removeprefix("watchslo: ")
 
 
-@pytest.mark.patient
 def test_run_with_an_invalid_configuration_names_the_line_and_the_remedy(tmp_path: Path) -> None:
     path = tmp_path / "watchslo.yaml"
     path.write_text("watch:\n  - resorce: pods\n")
     assert refusal("run", "--config", path) == f"{path}:2: watch[0].resorce: unknown key; did you mean resource?"
 
 
-@pytest.mark.patient
 def test_validate_prints_the_same_error_as_check(tmp_path: Path) -> None:
     path = config_file(tmp_path, metrics="some")
     assert refusal("validate", path) == refusal("check", "--config", path)
 
 
-@pytest.mark.patient
 def test_run_with_unknown_resources_is_refused(control_plane: ControlPlane, tmp_path: Path) -> None:
     for resource, remedy in (
         ("podz", "the apiserver serves no resource podz; did you mean pods?"),
@@ -263,13 +258,11 @@ def test_run_with_unknown_resources_is_refused(control_plane: ControlPlane, tmp_
         assert done.stderr.splitlines()[-1] == f"watchslo: {path}: watch: {remedy}"
 
 
-@pytest.mark.patient
 def test_run_and_check_without_a_cluster_are_refused() -> None:
     assert refusal("run", "--listen", f"{HOST}:0").startswith("no cluster: this is not a pod, ")
     assert refusal("check").startswith("no cluster: this is not a pod, ")
 
 
-@pytest.mark.patient
 def test_run_with_an_invalid_kubeconfig_is_refused(control_plane: ControlPlane, tmp_path: Path) -> None:
     missing = tmp_path / "none"
     assert refusal("run", "--listen", f"{HOST}:0", "--kubeconfig", missing).startswith(f"{missing}: no such kubeconfig")
@@ -281,7 +274,6 @@ def test_run_with_an_invalid_kubeconfig_is_refused(control_plane: ControlPlane, 
     assert said == f"{kubeconfig}: has no context test; did you mean tests?"
 
 
-@pytest.mark.patient
 def test_run_on_a_used_port_is_refused(control_plane: ControlPlane) -> None:
     with socket.create_server((HOST, 0)) as taken:
         address = f"{HOST}:{taken.getsockname()[1]}"
@@ -294,7 +286,6 @@ def test_run_on_a_used_port_is_refused(control_plane: ControlPlane) -> None:
 
 
 PROMPT = "ready>"
-SHOWN_SECONDS = 180.0  # one or two seconds on an idle machine
 FISH_PROMPT = f"function fish_prompt; echo -n '{PROMPT} '; end"
 SHELLS: Mapping[str, tuple[str, str]] = {
     "bash": ("bash --norc -i", f"PS1='{PROMPT} '; source <(watchslo completion bash)"),
@@ -315,20 +306,19 @@ def named(**more: str) -> dict[str, str]:
     return outside(PATH=f"{WATCHSLO.parent}{os.pathsep}{os.environ['PATH']}", **more)
 
 
-@pytest.mark.patient
 @pytest.mark.parametrize("shell", SHELLS)
 def test_shell_completes_commands_and_options(shell: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # an empty folder, so nothing else can be completed
     command, setting = SHELLS[shell]
     assert shutil.which(shell), f"no {shell} here; install the package {shell}"
     with Tmux(tmp_path / "terminal", command.split(), named(HOME=str(tmp_path))) as terminal:
-        terminal.until(lambda: bool(terminal.screen), SHOWN_SECONDS, "a prompt")
+        terminal.until(lambda: bool(terminal.screen), "a prompt")
         terminal.enter(setting)
-        terminal.until(lambda: last_line(terminal) == PROMPT, SHOWN_SECONDS, "our prompt")
+        terminal.until(lambda: last_line(terminal) == PROMPT, "our prompt")
         for typed, completed in (("watchslo ch", "watchslo check"), ("--thr", "watchslo check --threshold")):
             terminal.type(typed)
             terminal.press("Tab")
-            terminal.until(partial(ends_with, terminal, f"{PROMPT} {completed}"), SHOWN_SECONDS, completed)
+            terminal.until(partial(ends_with, terminal, f"{PROMPT} {completed}"), completed)
 
 
 def ends_with(terminal: Tmux, line: str) -> bool:
@@ -340,7 +330,6 @@ def last_line(terminal: Tmux) -> str:
     return lines[-1] if lines else ""
 
 
-@pytest.mark.patient
 @pytest.mark.parametrize(
     ("typed", "completed"),
     [
@@ -360,7 +349,6 @@ def test_kubectl_completes_the_plugin(typed: tuple[str, ...], completed: list[st
     assert done.stdout.splitlines() == completed, done.stderr
 
 
-@pytest.mark.patient
 def test_kubectl_runs_the_plugin() -> None:
     done = subprocess.run(
         ["kubectl", "watchslo", "check", "--help"], env=named(), capture_output=True, text=True, check=False

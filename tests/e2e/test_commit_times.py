@@ -13,12 +13,11 @@ import pytest
 from tests.support import commit_times
 from tests.support.background import repeated
 from tests.support.control_plane import ControlPlane, write_kubeconfig
-from tests.support.daemon import SAMPLE_SECONDS, Daemon, config_file
+from tests.support.daemon import Daemon, config_file
 from tests.support.process import Process
 from tests.support.writer import configmap
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
-FOUND_SECONDS = 60.0
 LEAST_TIMESTAMP = 10**18
 MAXIMUM = 1.0
 EVENTS = 50
@@ -32,7 +31,7 @@ def with_commit_times(folder: Path, plane: ControlPlane, *, reads: bool) -> Iter
     settings = {"to": plane.url, "ca": str(plane.ca), "etcd": plane.etcd.url, "ahead": 3600.0, "reads": reads}
     command = [sys.executable, commit_times.__file__, json.dumps(settings)]
     with Process(folder, "commit-times", command) as proxy:
-        proxy.until(lambda: "\n" in proxy.out, SAMPLE_SECONDS, "listening")
+        proxy.until(lambda: "\n" in proxy.out, "listening")
         yield json.loads(proxy.out.splitlines()[0])["url"]
 
 
@@ -64,10 +63,9 @@ def test_events_are_dated_by_revisions_that_are_commit_times(
             daemon.until_measuring("configmaps")
             daemon.until(
                 lambda scrape: scrape.values("watchslo_storage_info", kind="timestamp") == [1.0],
-                FOUND_SECONDS,
                 "revisions are found to be times",
             )
-            found = daemon.process.until(lambda: longest(daemon), SAMPLE_SECONDS, "a maximum")
+            found = daemon.process.until(lambda: longest(daemon), "a maximum")
             status, scrape = daemon.status(), daemon.scrape()
     (domain,), (stream,) = status["domains"], status["streams"]
     assert found["upper"] - found["lower"] < BEST_OF_TICKS_SECONDS

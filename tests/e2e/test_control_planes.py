@@ -22,13 +22,10 @@ import pytest
 from tests.support.assets import Assets
 from tests.support.control_plane import EVERYTHING_READABLE, ControlPlane, Etcd, override
 from tests.support.names import apiserver_metrics, known, wrong_in_query
-from tests.support.process import Process, eventually, group_members, patient
+from tests.support.process import PATIENCE_SECONDS, Process, eventually, group_members
 from tests.support.writer import StatusError, Writer, configmap
 
-pytestmark = pytest.mark.patient
-
 ROOT = Path(__file__).parents[2]
-PATIENCE_SECONDS = 60.0
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 EVENTS = "/api/v1/namespaces/default/events"
 
@@ -37,7 +34,7 @@ def first_line(plane: ControlPlane, path: str, revision: int) -> tuple[dict[str,
     """Return the first line of a watch, and when it was read."""
     parts = urlsplit(plane.url)
     context = ssl.create_default_context(cafile=plane.ca)
-    connection = HTTPSConnection(str(parts.hostname), parts.port, timeout=patient(PATIENCE_SECONDS), context=context)
+    connection = HTTPSConnection(str(parts.hostname), parts.port, timeout=PATIENCE_SECONDS, context=context)
     with contextlib.closing(connection):
         query = f"watch=1&resourceVersion={revision}&timeoutSeconds=60"
         connection.request("GET", f"{path}?{query}", headers={"Authorization": f"Bearer {plane.token}"})
@@ -115,11 +112,11 @@ def test_no_process_is_left_when_the_tests_are_killed(tmp_path: Path) -> None:
     )
     command: list[str | Path] = [sys.executable, "-c", script, tmp_path, child]
     with Process(tmp_path, "tests", command, env=os.environ | {"PYTHONPATH": str(ROOT)}) as killed:
-        killed.until(lambda: child.exists() and child.read_text() != "", PATIENCE_SECONDS, "the child's start")
+        killed.until(lambda: child.exists() and child.read_text() != "", "the child's start")
         group = int(child.read_text())
         assert group_members(group)
         os.kill(killed.pid, signal.SIGKILL)
-        eventually(lambda: not group_members(group), PATIENCE_SECONDS, "the child's end")
+        eventually(lambda: not group_members(group), "the child's end")
 
 
 # The metrics of an apiserver

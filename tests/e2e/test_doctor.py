@@ -22,14 +22,9 @@ from watchslo.config.loading import load
 from watchslo.rules.pack import plain, prometheus_rule
 from watchslo.rules.settings import RuleSettings
 
-pytestmark = pytest.mark.patient
-
 GROUP = "monitoring.coreos.com"
 OPERATOR = f"/apis/{GROUP}/v1/namespaces"
 NAMESPACE, THEIRS = "slo", "hidden-namespace"
-SERVED_SECONDS = 60.0  # until the apiserver serves a new CRD
-SCRAPED_SECONDS = 120.0
-FOUND_SECONDS = 60.0  # with one try in some ten seconds
 TOO_SLOW = re.compile(
     r"This took longer than|no answer within|No answer from|it answers 503|cannot be scraped|It is not ready"
 )
@@ -75,7 +70,7 @@ class Deployment:
             found = self._findings(*arguments, **replaced)
             return None if any(TOO_SLOW.search(finding["text"]) for finding in found) else found
 
-        return eventually(asked, FOUND_SECONDS, "all answer in time")
+        return eventually(asked, "all answer in time")
 
     def _findings(self, *arguments: str | Path, **replaced: Path) -> list[dict[str, str]]:
         urls = ("--instance", self.daemon.url, "--prometheus", self.prometheus.url)
@@ -103,7 +98,7 @@ def deployment(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Iter
         scraped["global"] = {"scrape_interval": "5s", "evaluation_interval": "1s"}
         prometheus = stack.enter_context(Prometheus(folder / "prometheus", scraped))
         daemon.until_measuring("configmaps", "leases.coordination.k8s.io")
-        prometheus.process.until(lambda: prometheus.value("up") == 1.0, SCRAPED_SECONDS, "scraping")
+        prometheus.process.until(lambda: prometheus.value("up") == 1.0, "scraping")
         yield Deployment(plane, folder, config, kubeconfig, daemon, prometheus)
 
 
@@ -132,7 +127,7 @@ def create_custom(writer: Writer, namespace: str, kind: str, plural: str, body: 
             return True
         return False
 
-    eventually(created, SERVED_SECONDS, f"{kind} served")
+    eventually(created, f"{kind} served")
 
 
 def of(findings: list[dict[str, str]], subject: str) -> list[tuple[str, str]]:
@@ -203,7 +198,7 @@ def test_stopped_daemon_is_explained(deployment: Deployment) -> None:
     url = deployment.daemon.url
     deployment.daemon.process.stop()
     prometheus = deployment.prometheus
-    prometheus.process.until(lambda: prometheus.value("up") == 0.0, SCRAPED_SECONDS, "noticing")
+    prometheus.process.until(lambda: prometheus.value("up") == 0.0, "noticing")
     said = (
         "1 of 1 target cannot be scraped: the connection is refused.",
         f"{url}: the connection is refused; check that the daemon runs.",
@@ -215,4 +210,4 @@ def test_stopped_daemon_is_explained(deployment: Deployment) -> None:
         assert code == 1
         return all(sentence in output for sentence in said)
 
-    eventually(explained, FOUND_SECONDS, "both are explained")
+    eventually(explained, "both are explained")

@@ -24,8 +24,6 @@ from tests.support.prometheus import Prometheus, QueryServer
 from tests.support.replayed import Recording, Replay
 from tools.dashboards.queries import queries, variables
 
-pytestmark = pytest.mark.patient
-
 DASHBOARD = Path(__file__).parents[2] / "dashboards/watchslo-fleet.json"
 SHRINK = 30
 SIMULATED_LATE = json.dumps({**json.loads(SIMULATED), "latency": [{"client": "constant 2s"}]})
@@ -138,7 +136,7 @@ def until_firing(server: QueryServer, *alerts: tuple[str, str]) -> list[dict[str
         found[:] = [alert for alert in server.alerts() if alert["state"] == "firing" and not of_real_daemon(alert)]
         return sorted({name(alert) for alert in found})
 
-    until_equal(firing, sorted(alerts), ALERT_SECONDS, "the alerts fire", LOOK_SECONDS)
+    until_equal(firing, sorted(alerts), "the alerts fire", LOOK_SECONDS)
     return found
 
 
@@ -204,7 +202,7 @@ class TestFleet:
             return once and reporting(fleet.everywhere) == dict.fromkeys(ALL, "1")
 
         sent: list[Any] = []
-        eventually(whole, REPORT_SECONDS, "all report, by all replicas, and are counted once", LOOK_SECONDS)
+        eventually(whole, "all report, by all replicas, and are counted once", LOOK_SECONDS)
         assert max(float(one["value"][1]) for one in sent) <= 20
 
     def test_only_the_cluster_that_is_late_burns(self, fleet: Fleet) -> None:
@@ -232,7 +230,7 @@ class TestFleet:
             return good, {cluster: names[cluster] for cluster in names.keys() - good}
 
         expected = ALL - silent.keys(), silent
-        until_equal(known, expected, REPORT_SECONDS, "of silent clusters only their silence is known", LOOK_SECONDS)
+        until_equal(known, expected, "of silent clusters only their silence is known", LOOK_SECONDS)
 
     def test_every_panel_has_data(self, fleet: Fleet) -> None:
         dashboard = json.loads(DASHBOARD.read_text())
@@ -245,18 +243,18 @@ class TestFleet:
                     del empty[query]
             return empty
 
-        until_equal(left, {}, REPORT_SECONDS, "every panel has had data", LOOK_SECONDS)
+        until_equal(left, {}, "every panel has had data", LOOK_SECONDS)
 
     def test_cluster_is_the_same_without_one_of_its_replicas(self, fleet: Fleet) -> None:
         read = f'fleet_replica:watchslo_recorded_seconds:topk{{cluster="{LATE}"}}'
-        (one,) = eventually(lambda: fleet.everywhere.query(read), REPORT_SECONDS, "one is read", LOOK_SECONDS)
+        (one,) = eventually(lambda: fleet.everywhere.query(read), "one is read", LOOK_SECONDS)
         replica = one["metric"]["replica"]
         fleet.cluster_servers[f"{LATE}-{replica}"].process.stop()
 
         def other() -> bool:
             return [one["metric"]["replica"] for one in fleet.everywhere.query(read)] == ["ab".replace(replica, "")]
 
-        eventually(other, REPORT_SECONDS, "the other replica is read", LOOK_SECONDS)
+        eventually(other, "the other replica is read", LOOK_SECONDS)
         until_firing(fleet.everywhere, BURNS, UNTRUSTED, *SILENT)
 
     def test_cluster_that_returns_is_not_silent(self, fleet: Fleet) -> None:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.support.exposed import EVENTS, LES, Fault, Lives, World, promtool_test, rendered
-from tests.support.process import patient
+from tests.support.process import PATIENCE_SECONDS
 from tests.support.prometheus import program
 from tests.support.rollups import BUDGET, EVENTS_A_SECOND, Sender, late
 from watchslo.config.model import Config
@@ -18,8 +18,6 @@ from watchslo.rules.fleet import fleet_groups
 from watchslo.rules.pack import rule_file, rule_groups
 from watchslo.rules.rollup import rollup_groups
 from watchslo.rules.settings import RuleSettings
-
-pytestmark = pytest.mark.patient
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 BUCKET = "watchslo_apiserver_timespan_seconds_bucket"
@@ -48,7 +46,7 @@ def test_promtool_finds_nothing(level: str, tmp_path: Path) -> None:
     document.pop("namespace", None)  # that is for Mimir
     (tmp_path / "rules.yaml").write_text(yaml.safe_dump(document))
     command = [program("promtool"), "check", "rules", "--lint=all", "--lint-fatal", "rules.yaml"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=patient(300.0), check=False)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

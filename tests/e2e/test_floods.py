@@ -99,7 +99,7 @@ def daemon(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
 @pytest.fixture(scope="module")
 def scraper(control_plane: ControlPlane, daemon: Daemon) -> Reader:
     reader = Reader(daemon.url, token=control_plane.service_account("floods-scraper", MAY_SCRAPE))
-    eventually(lambda: reader.status("/metrics") == 200, 60, "allowed to scrape")
+    eventually(lambda: reader.status("/metrics") == 200, "allowed to scrape")
     return reader
 
 

@@ -14,7 +14,7 @@ import yaml
 from tests.e2e.test_rules import bad, late
 from tests.support import assets
 from tests.support.exposed import HEALTH, Fault, World, promtool_test
-from tests.support.process import patient
+from tests.support.process import PATIENCE_SECONDS
 from tests.support.prometheus import program
 from tests.support.rule_document import document
 from tests.unit.rules.test_rules import PROVEN
@@ -27,8 +27,6 @@ from watchslo.rules.settings import RuleSettings
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = pytest.mark.patient
-
 CONFIGURATIONS = {"defaults": "{}", "several": ONE_PERIOD, "proven": PROVEN}
 FORMS = tuple((name, histograms) for name in CONFIGURATIONS for histograms in ("classic", "native"))
 IMPORTED = f"(import '{ROOT}/deploy/mixin/mixin.libsonnet')"
@@ -39,7 +37,7 @@ Rules = dict[str, Any]
 def run(tool: assets.Program, *arguments: str | Path, text: str = "") -> str:
     """Return the output of a tool, which must succeed."""
     command = [assets.find(os.environ, tool), *arguments]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=patient(120.0), check=False)
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -76,7 +74,7 @@ def check(folder: Path, rules: Rules) -> None:
     path = folder / "checked.yaml"
     path.write_text(yaml.safe_dump(rules))
     command: list[str | Path] = [program("promtool"), "check", "rules", path]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=patient(60.0), check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

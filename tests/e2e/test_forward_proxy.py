@@ -2,15 +2,11 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.support.assets import Assets
 from tests.support.control_plane import SERVICE_NAME, ControlPlane, Etcd
-from tests.support.daemon import START_SECONDS, Daemon, config_file, outside
+from tests.support.daemon import Daemon, config_file, outside
 from tests.support.forward_proxy import ForwardProxy
 from tests.support.writer import configmap
-
-pytestmark = pytest.mark.patient
 
 NEAR = "0.0.0.0"  # Linux connects to this machine, but it is no loopback address, for which no proxy is used
 FAR = "apiserver.invalid"
@@ -40,6 +36,6 @@ def test_only_the_apiserver_that_no_proxy_names_is_asked_directly(assets: Assets
                 names = (url.removeprefix("https://") for url in urls)
                 return all(scrape.total("watchslo_watch_events_total", apiserver=name) > 0 for name in names)
 
-            daemon.process.until(delivered, START_SECONDS, "both apiservers deliver the event")
+            daemon.process.until(delivered, "both apiservers deliver the event")
         assert f"{FAR}:{far}" in proxy.wanted
         assert f"{NEAR}:{near}" not in proxy.wanted

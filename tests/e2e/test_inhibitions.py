@@ -12,8 +12,6 @@ from watchslo.config.model import Config
 from watchslo.rules.pack import alertmanager, rule_groups
 from watchslo.rules.settings import RuleSettings
 
-pytestmark = pytest.mark.patient
-
 OPTIONS = RuleSettings(cluster_label="cluster")
 APISERVERS = ("10.0.0.7:6443", "10.0.0.8:6443")
 TOGETHER = {"WatchClusterBadMinutes critical cluster", "WatchClusterBadMinutes critical apiserver"}
@@ -55,7 +53,6 @@ ALERTS = {
     if "severity" in rule.labels
 }
 """The labels of each alert, by its name in this test."""
-KNOWN_SECONDS = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -82,9 +79,9 @@ def test_firing_alert_silences_exactly_what_it_explains(manager: Alertmanager, s
         if place["cluster"] == here["cluster"] and place[scope] == here[scope]
     } & set(map(named, firing))
     manager.post(firing)
-    eventually(lambda: len(of(manager, clusters)) == len(firing), KNOWN_SECONDS, "all alerts are known")
+    eventually(lambda: len(of(manager, clusters)) == len(firing), "all alerts are known")
     # The inhibitor takes in alerts one by one, independently of the API that is polled here.
-    eventually(lambda: inhibited(manager, clusters) >= expected, KNOWN_SECONDS, "all explained alerts are silenced")
+    eventually(lambda: inhibited(manager, clusters) >= expected, "all explained alerts are silenced")
     assert inhibited(manager, clusters) == expected
 
 

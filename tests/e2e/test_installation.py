@@ -15,10 +15,8 @@ from tests.support.busy import steady_writes
 from tests.support.control_plane import EVERYTHING_READABLE, HOST, ControlPlane
 from tests.support.daemon import Daemon, outside
 from tests.support.newcomer import documented_commands
-from tests.support.process import Process, eventually, patient
+from tests.support.process import PATIENCE_SECONDS, Process, eventually
 from tools.image.build import build, buildah, size, unpacked
-
-pytestmark = pytest.mark.timeout(1200)
 
 # The image
 
@@ -28,9 +26,7 @@ SERVICE_ACCOUNT = "var/run/secrets/kubernetes.io/serviceaccount"
 UNPRIVILEGED_ID = 65534
 LARGEST = 300e6  # bytes
 STOP_SECONDS = 60.0  # at idle priority
-RUN_SECONDS = patient(300.0)
-HEALTHY_SECONDS = 120.0
-SAMPLED_SECONDS = 240.0
+RUN_SECONDS = PATIENCE_SECONDS
 UNWANTED = ("sh", "bash", "dash", "busybox", "pip", "pip3", "gcc", "cc", "ld", "as", "apt", "dpkg", "perl", "ensurepip")
 ENTER = (  # arguments: the root, the folder of the service account, then a command
     'root=$1 secrets=$2; shift 2; "$MOUNT" --make-rprivate / && "$MOUNT" --bind "$root" "$root" && '
@@ -102,7 +98,6 @@ def daemon(
         yield daemon
 
 
-@pytest.mark.patient
 def test_image_configuration_names_command_user_and_revision(container: Container) -> None:
     config = container.config
     assert config["Entrypoint"] + config["Cmd"] == ["watchslo", "run"]
@@ -113,7 +108,6 @@ def test_image_configuration_names_command_user_and_revision(container: Containe
     assert config["Labels"]["org.opencontainers.image.revision"] == REVISION
 
 
-@pytest.mark.patient
 def test_image_holds_no_shell_compiler_or_setuid_file(container: Container) -> None:
     files = list(container.root.rglob("*"))
     assert size(container.root) < LARGEST
@@ -124,7 +118,6 @@ def test_image_holds_no_shell_compiler_or_setuid_file(container: Container) -> N
     assert writable == [container.root / "tmp"]
 
 
-@pytest.mark.patient
 def test_image_has_no_broken_link(container: Container) -> None:
     """A link to a file outside the image would fail at run time."""
     for link in (path for path in container.root.rglob("*") if path.is_symlink()):
@@ -133,7 +126,6 @@ def test_image_has_no_broken_link(container: Container) -> None:
         assert found.exists(), f"{link} → {target}"
 
 
-@pytest.mark.patient
 def test_image_lists_the_packages_of_its_libraries(container: Container) -> None:
     """Scanners find vulnerabilities only in listed packages."""
     packages = {path.name: path.read_text() for path in (container.root / "var/lib/dpkg/status.d").iterdir()}
@@ -144,17 +136,15 @@ def test_image_lists_the_packages_of_its_libraries(container: Container) -> None
         assert (container.root / "usr/share/doc" / name / "copyright").stat().st_size > 0
 
 
-@pytest.mark.patient
 def test_image_holds_nothing_of_the_build_machine(container: Container) -> None:
     assert not (container.root / "run").exists()
     assert not (container.root / "etc/pip.conf").exists()
     assert not list(container.root.glob("root/*"))
 
 
-@pytest.mark.patient
 def test_image_measures(container: Container, daemon: Daemon, control_plane: ControlPlane) -> None:
     with steady_writes(control_plane):  # continuously: an event received by a late loop is no sample
-        daemon.until_samples("configmaps", 1, SAMPLED_SECONDS)
+        daemon.until_samples("configmaps", 1)
     python = container.run(
         Path("/"), "python", "-c", "import platform; print(platform.python_version())"
     ).stdout.strip()
@@ -162,7 +152,6 @@ def test_image_measures(container: Container, daemon: Daemon, control_plane: Con
     assert daemon.scrape().value("watchslo_build_info", **build_info) == 1
 
 
-@pytest.mark.patient
 def test_image_runs_unprivileged(daemon: Daemon) -> None:
     lines = dict(line.split(":\t", 1) for line in Path(f"/proc/{daemon.process.pid}/status").read_text().splitlines())
     assert lines["Uid"].split() == lines["Gid"].split() == [str(UNPRIVILEGED_ID)] * 4
@@ -170,18 +159,16 @@ def test_image_runs_unprivileged(daemon: Daemon) -> None:
     assert int(lines["CapEff"], 16) == int(lines["CapPrm"], 16) == 0
 
 
-@pytest.mark.patient
 def test_image_health_check_asks_the_daemon(container: Container, secrets: Path, daemon: Daemon) -> None:
     ask = (*container.config["Healthcheck"]["Test"][1:], "--url", daemon.url)
     # At idle priority its loop may stand still for longer than is healthy.
-    eventually(lambda: container.run(secrets, *ask).stdout == f"{daemon.url}: ok\n", HEALTHY_SECONDS, "healthy", 1.0)
+    eventually(lambda: container.run(secrets, *ask).stdout == f"{daemon.url}: ok\n", "healthy", 1.0)
     done = container.run(secrets, "watchslo", "healthy", "--url", f"http://{HOST}:1")
     assert (done.returncode, done.stdout) == (1, "")
 
 
-@pytest.mark.patient
 def test_image_ends_with_sigterm(daemon: Daemon) -> None:
-    assert daemon.stop(STOP_SECONDS) == 0
+    assert daemon.stop() == 0
     assert len(daemon.log("stopped")) == 1
 
 
@@ -189,11 +176,9 @@ def test_image_ends_with_sigterm(daemon: Daemon) -> None:
 
 
 ROOT = Path(__file__).parents[2]
-SETUP_SECONDS = patient(600.0)  # with a slow package registry
-COMMAND_SECONDS = 150.0
+SETUP_SECONDS = PATIENCE_SECONDS
 
 
-@pytest.mark.timeout(SETUP_SECONDS + 4 * patient(COMMAND_SECONDS))
 def test_documented_commands_lead_to_a_first_p99(control_plane: ControlPlane, tmp_path: Path) -> None:
     clone = tmp_path / "watchslo"
     subprocess.run(["git", "clone", "--quiet", ROOT, clone], check=True)
@@ -207,7 +192,7 @@ def test_documented_commands_lead_to_a_first_p99(control_plane: ControlPlane, tm
     assert done.returncode == 0, done.stdout + done.stderr
 
     with steady_writes(control_plane):
-        done = typed(check, clone, env, patient(COMMAND_SECONDS))
+        done = typed(check, clone, env, PATIENCE_SECONDS)
     assert done.stderr == ""
     assert re.search(r"^configmaps +[1-9][\d,]* +[≲~\d].* … ", done.stdout, re.MULTILINE), done.stdout
     within = done.stdout.splitlines()[-1].startswith("No watch is late; ")  # unless this machine is busy
@@ -230,8 +215,8 @@ def shown_until_ctrl_c(command: str, clone: Path, env: dict[str, str]) -> None:
     name = command.replace(" ", "-")
     with Process(folder, name, ["/bin/sh", "-c", f"cd '{clone}' && exec {command}"], env) as demo:
         pods = re.compile(r"^pods +events +[1-9][\d,]* +P50 ", re.MULTILINE)
-        demo.until(lambda: bool(pods.search(demo.out)), COMMAND_SECONDS, "measured")
+        demo.until(lambda: bool(pods.search(demo.out)), "measured")
         demo.signal(signal.SIGINT)
-        demo.wait(30.0)
+        demo.wait()
         assert "--- injected fault: " in demo.out
         assert "Traceback" not in demo.out + demo.err

@@ -18,10 +18,7 @@ from tests.support.kine import Kine, Postgres, Sqlite, is_kine
 from tests.support.sampled import Sampled
 from tests.support.writer import configmap
 
-pytestmark = pytest.mark.patient
-
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
-FOUND_SECONDS = 120.0
 SAMPLES = 50
 RENEW_SECONDS = 10.0
 TRAFFIC = Traffic("kine", rate=10.0)
@@ -58,9 +55,9 @@ def test_no_sample_contradicts_the_writes(tmp_path: Path, assets: Assets, databa
             writing,
         ):
             daemon.until_measuring("configmaps")
-            daemon.until(is_kine, FOUND_SECONDS, "kine is found")
+            daemon.until(is_kine, "kine is found")
             if database == "postgres":
-                daemon.process.until(lambda: polls(daemon), FOUND_SECONDS, "polls are known")
+                daemon.process.until(lambda: polls(daemon), "polls are known")
             daemon.until_samples("configmaps", daemon.samples("configmaps") + SAMPLES)
             assert database == "postgres" or not polls(daemon)
         checked, wrong = daemon.contradictions(writing.writes())

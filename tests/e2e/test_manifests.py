@@ -22,14 +22,10 @@ from tests.support.kubectl import DEPLOY, ROOT, Objects, as_text, charted, helm,
 from tests.support.process import eventually
 from tests.support.writer import StatusError, crd
 
-pytestmark = pytest.mark.patient
-
 PROFILES = ("control-plane", "managed", "node", "sharded")
 COMPONENTS = ("authorization", "flow-schema", "service-monitor", "tls")
 WORKLOADS = ("DaemonSet", "Deployment", "StatefulSet")
 RBAC = "rbac.authorization.k8s.io"
-RBAC_SECONDS = 120.0  # an apiserver usually knows new roles, priorities and resources within one second
-AUDIT_SECONDS = 240.0  # a watch is audited after some quiet time
 ASKED = "watchslo_api_requests_total"
 each_profile = pytest.mark.parametrize("profile", PROFILES)
 
@@ -105,7 +101,7 @@ class Cluster:
             said.append(self.kubectl("create", *options, "-f", "-", given=as_text([pod])))
             return "no PriorityClass" not in said[-1]
 
-        eventually(asked, RBAC_SECONDS, "its priority is known")
+        eventually(asked, "its priority is known")
         return said[-1]
 
     def token(self, account: str) -> str:
@@ -138,7 +134,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     names = [f"crd/{one['metadata']['name']}" for one in crds]
     assert cluster.kubectl("wait", "--for=condition=Established", "--timeout=120s", *names) == ""
     kinds = ",".join(one["metadata"]["name"] for one in crds)
-    eventually(lambda: cluster.kubectl("get", kinds) == "", RBAC_SECONDS, "discovery tells of them")
+    eventually(lambda: cluster.kubectl("get", kinds) == "", "discovery tells of them")
     yield cluster
     cluster.delete(crds)
     with cluster.plane.writer() as writer:
@@ -200,7 +196,6 @@ class TestApiserver:
                 ours.get("/version")
                 eventually(
                     lambda: bool(ours.get("/version")) and dispatched in writer.text("/metrics"),
-                    RBAC_SECONDS,
                     "its own share",
                     0.2,
                 )
@@ -540,14 +535,12 @@ def assert_enough(cluster: Cluster, rights: Objects, config: Path, folder: Path)
     account = next(one["metadata"]["name"] for one in rights if one["kind"] == "ServiceAccount")
     assert cluster.apply(rights) == ""
     try:
-        eventually(lambda: all(cluster.permits(account, role) for role in rights), RBAC_SECONDS, "permitted", every=0.2)
+        eventually(lambda: all(cluster.permits(account, role) for role in rights), "permitted", every=0.2)
         kubeconfig = cluster.plane.kubeconfig(account, {"token": cluster.token(account)})
         with Daemon(folder / "daemon", "--config", config, "--kubeconfig", kubeconfig) as daemon:
             daemon.until_ready()
-            daemon.until(lambda scrape: scrape.total(ASKED, kind="audit") > 0, AUDIT_SECONDS, "audited")
+            daemon.until(lambda scrape: scrape.total(ASKED, kind="audit") > 0, "audited")
             assert daemon.scrape().total(ASKED, code="403") == 0
-            daemon.process.until(
-                lambda: all(stream["up"] for stream in daemon.streams().values()), AUDIT_SECONDS, "all are up", 0.5
-            )
+            daemon.process.until(lambda: all(stream["up"] for stream in daemon.streams().values()), "all are up", 0.5)
     finally:
         cluster.delete(rights)

@@ -28,8 +28,6 @@ from tests.support.reader import Reader
 from tools.dashboards.queries import queries
 from watchslo.serve.metrics import FAMILIES
 
-pytestmark = pytest.mark.patient
-
 DASHBOARDS = Path(__file__).parents[2] / "dashboards"
 TIMESPAN = "watchslo_apiserver_timespan_seconds"
 CLUSTER = {
@@ -40,7 +38,6 @@ WATCHES = [{"resource": "nodes"}, {"resource": "configmaps"}]
 FEWEST_EVENTS = 600  # of the busy watch: a P99 has six of them above it
 ROUNDED_EVENTS = 3  # one of a classic bucket, up to two of a native one
 SHRINK = 10
-TAKEN_SECONDS = 300.0
 LOOK_SECONDS = 2.0
 
 
@@ -102,9 +99,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
         for server in (found.classic, found.old, found.new):
             stack.enter_context(server)
         daemon.until_measuring("nodes", "configmaps")
-        daemon.until(
-            lambda scrape: scrape.total(f"{TIMESPAN}_count", watch="nodes") > FEWEST_EVENTS, TAKEN_SECONDS, "busy"
-        )
+        daemon.until(lambda scrape: scrape.total(f"{TIMESPAN}_count", watch="nodes") > FEWEST_EVENTS, "busy")
         yield found
 
 
@@ -114,7 +109,7 @@ def asked(server: Prometheus, expression: str) -> float:
     def answered() -> list[float]:
         return [value for element in server.query(expression) if not math.isnan(value := float(element["value"][1]))]
 
-    (value,) = eventually(answered, TAKEN_SECONDS, expression, LOOK_SECONDS)
+    (value,) = eventually(answered, expression, LOOK_SECONDS)
     return value
 
 
@@ -140,7 +135,7 @@ def of_both_forms(servers: Servers, classic: str, native: str) -> tuple[float, f
         known = tuple(by_form[form] for form in forms if form in by_form and not math.isnan(by_form[form]))
         return known if len(known) == len(forms) else ()
 
-    of_classic, of_native = eventually(answered, TAKEN_SECONDS, query, LOOK_SECONDS)
+    of_classic, of_native = eventually(answered, query, LOOK_SECONDS)
     return of_classic, of_native
 
 
@@ -167,7 +162,7 @@ def series_of_watches(server: Prometheus, job: str) -> list[float]:
     [("old", "native", 1), ("new", "native", 1), ("new", "both", 17), ("classic", "classic", 16)],
 )
 def test_watch_has_as_many_series_as_documented(servers: Servers, name: str, job: str, series: int) -> None:
-    found = eventually(partial(series_of_watches, getattr(servers, name), job), TAKEN_SECONDS, "scraped", LOOK_SECONDS)
+    found = eventually(partial(series_of_watches, getattr(servers, name), job), "scraped", LOOK_SECONDS)
     assert found == [series] * len(WATCHES)
 
 
@@ -192,7 +187,6 @@ def test_other_metrics_are_those_of_the_text(servers: Servers, name: str) -> Non
     classic = {f"{family}_{part}" for family in native for part in ("bucket", "count", "sum")}
     eventually(
         lambda: known(server, "native") - native == known(servers.classic, "classic") - classic,
-        TAKEN_SECONDS,
         "equal",
         LOOK_SECONDS,
     )
@@ -207,7 +201,7 @@ def test_other_clients_get_text(servers: Servers) -> None:
         ({}, "text/plain; version=0.0.4"),
         ({"Accept": ACCEPT}, "application/vnd.google.protobuf"),
     ):
-        found = eventually(partial(content_type, **headers), TAKEN_SECONDS, "an answer while it is not late")
+        found = eventually(partial(content_type, **headers), "an answer while it is not late")
         assert found.startswith(expected)
 
 
@@ -236,7 +230,7 @@ def test_native_rules_record_what_the_classic_ones_record(servers: Servers, tmp_
             known |= {name for name in names - known if server.query(name)}
         return "cluster:watchslo_good_minutes:bool_rate1m" in found[0] and found[0] == found[1]
 
-    eventually(equal, TAKEN_SECONDS, "the same series are recorded", LOOK_SECONDS)
+    eventually(equal, "the same series are recorded", LOOK_SECONDS)
 
 
 def test_native_rules_compute_the_late_share_of_the_classic_ones(servers: Servers, tmp_path: Path) -> None:
@@ -257,4 +251,4 @@ def test_panels_of_latencies_have_data(servers: Servers, name: str) -> None:
     found = [query for query in found if f" (rate({TIMESPAN}" in query or f" (increase({TIMESPAN}" in query]
     assert found
     for query in found:
-        eventually(partial(server.query, query), TAKEN_SECONDS, query, LOOK_SECONDS)
+        eventually(partial(server.query, query), query, LOOK_SECONDS)

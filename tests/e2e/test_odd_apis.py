@@ -14,11 +14,10 @@ from tests.support.assets import Assets
 from tests.support.control_plane import ControlPlane, Etcd
 from tests.support.daemon import Daemon, config_file, watchslo
 from tests.support.odd_apis import METRICS, SUBRESOURCES, VERSION, WRONG, OddApis
-from tests.support.process import eventually, patient
+from tests.support.process import PATIENCE_SECONDS, eventually
 from tests.support.writer import configmap
 from watchslo.kube.discovery import ACCEPT
 
-DISCOVERED_SECONDS = 120.0  # an apiserver looks at new API services within seconds
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 
 
@@ -31,7 +30,7 @@ def plane(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         apis = stack.enter_context(OddApis(plane.authority.server("odd-apis")))
         with plane.writer() as writer:
             apis.register(writer)
-        eventually(lambda: len(odd_groups(plane)) == 3, DISCOVERED_SECONDS, "all groups are discovered")
+        eventually(lambda: len(odd_groups(plane)) == 3, "all groups are discovered")
         yield plane
 
 
@@ -40,7 +39,7 @@ def odd_groups(plane: ControlPlane) -> dict[str, Any]:
     headers = {"Accept": ACCEPT, "Authorization": f"Bearer {plane.token}"}
     request = urllib.request.Request(f"{plane.url}/apis", headers=headers)
     with urllib.request.urlopen(
-        request, timeout=patient(10), context=create_default_context(cafile=plane.ca)
+        request, timeout=PATIENCE_SECONDS, context=create_default_context(cafile=plane.ca)
     ) as answer:
         items = json.load(answer)["items"]
     found = {item["metadata"]["name"]: item["versions"][0] for item in items}

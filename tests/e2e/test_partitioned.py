@@ -18,12 +18,9 @@ from tests.support.partitioned import APART, Partitioned
 from tests.support.sampled import Sampled
 from tests.support.writer import Write, configmap, pod
 
-pytestmark = pytest.mark.patient
-
 NAMESPACE = "/api/v1/namespaces/default"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 TRAFFIC = Traffic("partitioned", rate=10.0)
-MEASURED_SECONDS = 240.0
 SAMPLES = 100
 INTERVAL = 0.5  # the default of `clock.interval`
 FEW_TICKS = 10  # of all clocks while they begin
@@ -93,7 +90,7 @@ def until_measured(daemon: Sampled, watches: int) -> None:
         more = [count >= before.get(key, 0) + SAMPLES for key, count in counted(daemon).items()]
         return settled == more == [True] * watches
 
-    daemon.process.until(measured, MEASURED_SECONDS, "every watch is measured", LOOK_SECONDS)
+    daemon.process.until(measured, "every watch is measured", LOOK_SECONDS)
 
 
 def storages(daemon: Sampled) -> list[tuple[str, ...]]:
@@ -126,9 +123,7 @@ def test_storage_split_at_run_time_moves_only_what_has_moved(lab: Partitioned, t
         lab.keep_apart(*APART)
         with writing(lab, seed=2) as after:
             until_measured(running, WATCHES)
-            running.process.until(
-                lambda: storages(running) == STORAGES, MEASURED_SECONDS, "the storages are found", LOOK_SECONDS
-            )
+            running.process.until(lambda: storages(running) == STORAGES, "the storages are found", LOOK_SECONDS)
             until_measured(running, WATCHES)
         status = running.status()
         assert {domain["name"]: domain["resets"] for domain in status["domains"]}["main"] == 0

@@ -18,13 +18,10 @@ from tests.support.assets import Assets
 from tests.support.canary import CANARY, found
 from tests.support.control_plane import EVERYTHING_READABLE, MAY_SCRAPE, ControlPlane, Etcd
 from tests.support.daemon import WATCHSLO, Daemon, Scrape, asking, config_file
-from tests.support.process import Process, eventually, patient
+from tests.support.process import PATIENCE_SECONDS, Process, eventually
 from tests.support.writer import StatusError, Writer, crd
 
-pytestmark = pytest.mark.patient
-
-COMMAND_SECONDS = patient(200.0)
-WAIT_SECONDS = 200.0  # the longest backoff, at idle priority
+COMMAND_SECONDS = PATIENCE_SECONDS
 FEED = "/api/v1/events"
 ROUNDS = 3
 THINGS = "things.privacy.watchslo.invalid"
@@ -85,7 +82,7 @@ def plane(assets: Assets, etcd: Etcd, tmp_path_factory: pytest.TempPathFactory) 
     with ControlPlane(tmp_path_factory.mktemp("privacy"), assets.kube_apiserver, etcd) as plane:
         with plane.writer() as writer:
             writer.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd("things", "Thing", GROUP))
-            eventually(lambda: _serves(writer, f"/apis/{GROUP}/v1/things"), WAIT_SECONDS, "the CRD served")
+            eventually(lambda: _serves(writer, f"/apis/{GROUP}/v1/things"), "the CRD served")
             writer.create("/api/v1/namespaces", {"metadata": metadata(0) | {"name": CANARY}})
         yield plane
 
@@ -155,7 +152,7 @@ def first_event(daemon: Daemon) -> str:
     """Return the first event of the feed, which holds everything; the feed has no end."""
     lines: list[bytes] = []
     daemon.answer("/api/v1/status")  # else the feed may be refused, while the measuring loop is late
-    with urllib.request.urlopen(daemon.url + FEED, timeout=patient(WAIT_SECONDS)) as answer:
+    with urllib.request.urlopen(daemon.url + FEED, timeout=PATIENCE_SECONDS) as answer:
         while not lines or lines[-1].strip() or not any(line.startswith(b"data:") for line in lines):
             lines.append(answer.readline())
     return b"".join(lines).decode()
@@ -176,7 +173,7 @@ def said_by_commands(folder: Path, kubeconfig: Path, config: Path) -> Iterator[t
             for name, words in commands.items()
         ]
         for process in started:
-            process.wait(COMMAND_SECONDS)
+            process.wait()
             assert "Traceback" not in process.err
             yield process.name, process.out + process.err
 
@@ -206,18 +203,15 @@ def test_output_reveals_no_content_of_the_cluster(plane: ControlPlane, etcd: Etc
     assert found(CANARY, stumbled), "the error lacks the word, so this test proves nothing"
     with Daemon(tmp_path, "--config", config, "--log-level", "debug", "--kubeconfig", kubeconfig) as daemon:
         everything = dict(said_by_commands(tmp_path, key_file, config))
-        daemon.until(
-            lambda scrape: counted(scrape, "watchslo_api_requests_total", code="500"), WAIT_SECONDS, "stumbled"
-        )
+        daemon.until(lambda scrape: counted(scrape, "watchslo_api_requests_total", code="500"), "stumbled")
         everything |= {f"{path}, stumbling": text for path, text in said_by(daemon).items()}
 
         story.all_is_forgotten()
-        daemon.until(lambda scrape: counted(scrape, "watchslo_expired_total"), WAIT_SECONDS, "a 410")
-        daemon.until_measuring(*WATCHES, timeout=WAIT_SECONDS)
+        daemon.until(lambda scrape: counted(scrape, "watchslo_expired_total"), "a 410")
+        daemon.until_measuring(*WATCHES)
         story.some_come_and_go()
         daemon.until(
             lambda scrape: all(counted(scrape, "watchslo_watch_events_total", watch=watch) for watch in COLLECTIONS),
-            WAIT_SECONDS,
             "something of each",
         )
 
@@ -229,7 +223,7 @@ def test_output_reveals_no_content_of_the_cluster(plane: ControlPlane, etcd: Etc
                 scrape, "watchslo_representation_delay_seconds_count"
             )
 
-        daemon.process.until(all_figures, WAIT_SECONDS, "the apiserver's own figures, and the delay of whole objects")
+        daemon.process.until(all_figures, "the apiserver's own figures, and the delay of whole objects")
         everything |= said_by(daemon) | reports(daemon)
     everything["log to its end"] = daemon.said
 

@@ -7,8 +7,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.support.control_plane import ControlPlane
 from tests.support.daemon import WRITE_SECONDS, Daemon, Scrape, config_file
 from tests.support.writer import Writer, configmap, crd
@@ -17,9 +15,6 @@ CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 GROUP = "reference.watchslo.invalid"
 GIZMOS = f"/apis/{GROUP}/v1/namespaces/default/gizmos"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-PATIENCE_SECONDS = 60.0
-
-pytestmark = pytest.mark.patient
 
 
 def referenced(daemon: Daemon, name: str) -> Any:
@@ -63,9 +58,9 @@ def test_whole_objects_of_built_in_and_custom_resources_are_compared(
         daemon.until_ready()
         for watch, representation in zip(watches, ("protobuf", "plain"), strict=True):
             name = str(watch["name"])
-            daemon.until(partial(is_open, daemon, name), PATIENCE_SECONDS, "a watch of whole objects")
+            daemon.until(partial(is_open, daemon, name), "a watch of whole objects")
             compared = partial(written_and_compared, writer, daemon, name, count())
-            daemon.process.until(compared, PATIENCE_SECONDS, "a delay", WRITE_SECONDS)
+            daemon.process.until(compared, "a delay", WRITE_SECONDS)
             known = delays(name, daemon.scrape())
             found = referenced(daemon, name)
             assert (found["representation"], found["failure"]) == (representation, None)

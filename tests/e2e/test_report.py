@@ -18,20 +18,16 @@ from tests.support.browser import Scheme, browser, onlooker
 from tests.support.canary import CANARY, found
 from tests.support.control_plane import write_kubeconfig
 from tests.support.daemon import LOOK_SECONDS, Daemon, Simulator, asking, config_file, watchslo
-from tests.support.process import patient
+from tests.support.process import PATIENCE_SECONDS
 from tests.support.prometheus import Prometheus, program
 from watchslo.report.incident import ReportPeriod
 from watchslo.report.queries import Asked, queries
 from watchslo.rules.settings import RuleSettings
 
-pytestmark = pytest.mark.patient
-
 RESOURCES = ("pods", "configmaps", "leases.coordination.k8s.io")
 SIMULATED = {"latency": [{"resource": "pods", "client": "constant 2500ms"}]}
 RATE = 20.0  # changes of each resource, a second
-BAD_SECONDS = patient(600.0)  # a window of a minute has to begin, to end, and to be scraped; 75 s on an idle machine
 CAUSE = "resource_fanout"  # one resource is late after the cache, others are not
-HTTP_SECONDS = 10.0
 LATE = re.compile(  # it may have an end, and a slow machine may close the watch as well
     r"\bpods\b[^:]*: late(, stalled or down)? (since|from) \d{4}-\d\d-\d\d \d\d:\d\d UTC"
 )
@@ -50,7 +46,7 @@ def create_namespace(simulator: Simulator) -> None:
     """Create a namespace whose name no report may show."""
     body = json.dumps({"metadata": {"name": CANARY}}).encode()
     request = urllib.request.Request(f"{simulator.url}/api/v1/namespaces", body, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=patient(HTTP_SECONDS)):
+    with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS):
         pass
 
 
@@ -74,7 +70,7 @@ def incident(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Incident]:
             cause = prometheus.value(f'sum(max_over_time(watchslo_cause_active{{cause="{CAUSE}"}}[10m]))')
             return (bad or 0.0) > 1.0 and (cause or 0.0) > 0.0
 
-        daemon.process.until(is_bad, BAD_SECONDS, "a bad minute with a cause", 10 * LOOK_SECONDS)
+        daemon.process.until(is_bad, "a bad minute with a cause", 10 * LOOK_SECONDS)
         yield Incident(daemon, prometheus)
 
 
@@ -153,7 +149,7 @@ def test_each_minute_has_the_worst_verdict_of_all_instances(tmp_path: Path) -> N
     one = {"interval": "15s", "input_series": series, "promql_expr_test": tests}
     file.write_text(yaml.safe_dump({"rule_files": [], "evaluation_interval": "15s", "tests": [one]}))
     command: list[str | Path] = [program("promtool"), "test", "rules", file]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=patient(60.0), check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -14,15 +14,13 @@ import yaml
 
 from benchmarks.rules import evaluate
 from tests.support.exposed import APISERVER, EVENTS, LES, Fault, Lives, World, promtool_test, rendered
-from tests.support.process import patient
+from tests.support.process import PATIENCE_SECONDS
 from tests.support.prometheus import program
 from watchslo.config.model import Config
 from watchslo.rules import names
 from watchslo.rules.pack import plain, rule_groups
 from watchslo.rules.settings import RuleSettings
 from watchslo.rules.windows import LENGTHS, error_budget
-
-pytestmark = pytest.mark.patient
 
 Expected = Mapping[int, set[str]]
 """The names of the alerts that fire, by minute."""
@@ -144,7 +142,7 @@ class TestValidity:
         (tmp_path / "rules.yaml").write_text(yaml.safe_dump(document.get("spec", document)))
         command = [program("promtool"), "check", "rules", "--lint=all", "--lint-fatal", "rules.yaml"]
         done = subprocess.run(
-            command, cwd=tmp_path, capture_output=True, text=True, timeout=patient(300.0), check=False
+            command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
         )
         assert done.returncode == 0, done.stdout + done.stderr
 

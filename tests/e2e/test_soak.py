@@ -79,7 +79,6 @@ CLOSED_FOR = {"reset", "early_eof", "timeout", "refused", "unreachable", "stalle
     *("apiserver_shutdown", "forced", "slow_consumer", "expired", "throttled", "server_error", "forbidden"),
 }
 """Why watches may end here; a starting apiserver refuses requests until it has read its roles."""
-DELIVERING_SECONDS = 240.0  # the start of an apiserver and the longest backoff, or four audits one after the other
 WARM_SECONDS = 15.0
 LOOK_SECONDS = 0.5
 NOTICED_SECONDS = 6.5  # watches are shown as of the last evaluation
@@ -110,7 +109,6 @@ class Resources:
         return f"{self.files} files, {self.tasks} tasks, {self.bytes / 2**20:.0f} MiB"
 
 
-@pytest.mark.timeout(60.0 * MINUTES + 420.0)
 def test_random_faults_lose_nothing_and_leak_nothing(stage: Alone, tmp_path: Path) -> None:
     print(f"seed {SEED}")
     plane = stage.plane
@@ -173,7 +171,7 @@ def until_delivering(daemon: Observed, scribes: Mapping[str, Scribe]) -> None:
             streams[watch]["up"] and int(streams[watch]["revision"] or 0) >= newest for watch, newest in written.items()
         )
 
-    daemon.process.until(delivering, DELIVERING_SECONDS, "all watches deliver", LOOK_SECONDS)
+    daemon.process.until(delivering, "all watches deliver", LOOK_SECONDS)
 
 
 def judge_all(daemon: Observed, scribes: Mapping[str, Scribe], since: float, until: float) -> None:

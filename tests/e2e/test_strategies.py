@@ -26,7 +26,7 @@ from tests.contract.watch import frames
 from tests.support.assets import Assets
 from tests.support.control_plane import ControlPlane, Etcd, write_kubeconfig
 from tests.support.daemon import WATCHSLO, Simulator, watchslo
-from tests.support.process import patient
+from tests.support.process import PATIENCE_SECONDS
 from tests.support.writer import configmap, given_up, pod
 from watchslo.kube.client import Client, Page, Selectors, WatchResponse
 from watchslo.kube.limiter import Limiter
@@ -37,8 +37,6 @@ from watchslo.watch.decode import Error
 from watchslo.watch.failure import Failure
 from watchslo.watch.messages import ListRequest, WatchRequest
 from watchslo.watch.strategy import PAGE_SIZE, PAGED, PARALLEL, STRATEGIES, TAIL
-
-pytestmark = pytest.mark.timeout(300)
 
 OBJECTS = 1_100  # three pages
 NAMESPACE = "rehearsed"
@@ -209,7 +207,7 @@ def test_ctrl_c_prints_the_finished_rehearsals(full: ControlPlane) -> None:
             shown += os.read(terminal, 65536)
         rehearsing.send_signal(signal.SIGINT)
         shown += _drain(terminal)
-        out, _ = rehearsing.communicate(timeout=patient(60.0))
+        out, _ = rehearsing.communicate(timeout=PATIENCE_SECONDS)
     assert (rehearsing.returncode, b"Traceback" in shown) == (130, False)
     shown_strategies = out.splitlines()[1].split()  # those that ended before
     assert shown_strategies == ["tail", *INFORMERS][: len(shown_strategies)]
@@ -228,7 +226,7 @@ def _drain(terminal: int) -> bytes:
 
 
 def test_short_headroom_excludes_the_paged_strategy(turned_over: subprocess.Popen[str]) -> None:
-    out, err = turned_over.communicate(timeout=patient(180.0))
+    out, err = turned_over.communicate(timeout=PATIENCE_SECONDS)
     assert (turned_over.returncode, err) == (0, "")
     (answer,) = json.loads(out)
     paged, stream = answer["runs"]
@@ -294,7 +292,7 @@ def replaced(text: bytes, pairs: list[tuple[bytes, bytes]]) -> bytes:
 
 def call(etcd: Etcd, method: str, body: dict[str, Any]) -> Any:
     request = urllib.request.Request(f"{etcd.url}/v3/kv/{method}", json.dumps(body).encode(), method="POST")
-    with urllib.request.urlopen(request, timeout=patient(30.0)) as answer:
+    with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
         return json.load(answer)
 
 
@@ -387,12 +385,10 @@ def table(runs: list[Rehearsal]) -> str:
     return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
 
 
-@pytest.mark.patient
-@pytest.mark.timeout(1800)
 async def test_only_the_paged_strategy_starts_its_watch_too_late(
     plane: ControlPlane, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rehearsal, "PATIENCE_SECONDS", patient(rehearsal.PATIENCE_SECONDS))
+    monkeypatch.setattr(rehearsal, "PATIENCE_SECONDS", PATIENCE_SECONDS)
     async with asyncio.TaskGroup() as tasks:
         rehearsing = {strategy: tasks.create_task(rehearse(plane, strategy)) for strategy in STRATEGIES}
         # A new apiserver ends a streamed list if ten events come before it is sent, so the writes start later.

@@ -12,9 +12,7 @@ import pytest
 
 from tests.e2e.slo_pack.place import OBJECTIVE
 from tests.e2e.test_fleet import (
-    ALERT_SECONDS,
     LOOK_SECONDS,
-    REPORT_SECONDS,
     SIMULATED_LATE,
     WATCHES,
     configuration,
@@ -28,8 +26,6 @@ from tests.support.daemon import Daemon, Simulator, config_file
 from tests.support.process import until_equal
 from tests.support.prometheus import Prometheus
 from tests.support.thanos import ThanosServer, querier, ruler, sidecar
-
-pytestmark = pytest.mark.patient
 
 TWICE, ONCE = "eu-1", "us-1"
 SERVERS = ((TWICE, "a"), (TWICE, "b"), (ONCE, "a"))
@@ -93,7 +89,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ThanosFleet]:
 
 def until_reporting(fleet: ThanosFleet, expected: dict[str, str]) -> None:
     """Wait until exactly these clusters are known, and report or not."""
-    until_equal(lambda: reporting(fleet.querier), expected, REPORT_SECONDS, "they report or not", LOOK_SECONDS)
+    until_equal(lambda: reporting(fleet.querier), expected, "they report or not", LOOK_SECONDS)
 
 
 class TestThanos:
@@ -109,7 +105,6 @@ class TestThanos:
         until_equal(
             lambda: {query: fleet.querier.value(query) for query in counted},
             counted,
-            REPORT_SECONDS,
             "each is counted once",
             LOOK_SECONDS,
         )
@@ -122,7 +117,7 @@ class TestThanos:
             firing = [alert["labels"] for alert in fleet.ruler.alerts() if alert["state"] == "firing"]
             return sorted(labels["cluster"] for labels in firing if labels.get("long") == LONG)
 
-        until_equal(burning, [TWICE, ONCE], ALERT_SECONDS, "each burns once", LOOK_SECONDS)
+        until_equal(burning, [TWICE, ONCE], "each burns once", LOOK_SECONDS)
 
     def test_cluster_is_the_same_without_one_of_its_replicas(self, fleet: ThanosFleet) -> None:
         fleet.members[TWICE, "a"].stop()

@@ -31,14 +31,11 @@ from tests.support.high_availability import HighAvailability
 from tests.support.process import Process
 from tests.support.writer import Writer, configmap
 
-pytestmark = pytest.mark.patient
-
 CONFIGMAPS, _ = WRITTEN["configmaps"]
 WATCHES: tuple[dict[str, Any], ...] = (
     {"resource": "configmaps", "namespace": "default"},
     {"resource": "leases.coordination.k8s.io"},
 )
-CALM_SECONDS = 120.0  # until a daemon says that all is well
 STEADY_SECONDS = 6.0  # of events before and after a fault
 HURT_SECONDS = 15.0
 SLOW_SECONDS, SLOW_RUNNING_SECONDS = 0.4, 0.1  # between two moments in which a slow process runs, and how long it runs
@@ -86,7 +83,7 @@ class Watched:
             self.look()
             return condition()
 
-        self.daemon.process.until(holds, CALM_SECONDS, what, LOOK_SECONDS)
+        self.daemon.process.until(holds, what, LOOK_SECONDS)
 
     def until_open(self) -> None:
         """Wait until all watches are open."""

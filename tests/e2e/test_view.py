@@ -7,16 +7,11 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.support.control_plane import ControlPlane
-from tests.support.daemon import HTTP_SECONDS, LOOK_SECONDS, WATCHSLO, Daemon, asking, config_file, start_all
-from tests.support.process import Process, patient
-
-pytestmark = pytest.mark.patient
+from tests.support.daemon import LOOK_SECONDS, WATCHSLO, Daemon, asking, config_file, start_all
+from tests.support.process import PATIENCE_SECONDS, Process
 
 RESOURCES = ("configmaps", "secrets", "leases.coordination.k8s.io", "pods")
-SEEN_SECONDS = 120.0
 
 
 def shard(plane: ControlPlane, folder: Path, index: int) -> Daemon:
@@ -45,9 +40,7 @@ def test_view_names_both_shards_and_the_one_that_was_killed(control_plane: Contr
         for daemon in daemons:
             daemon.until_ready()
         urls = [daemon.url for daemon in daemons]
-        daemons[0].process.until(
-            lambda: all(daemon.status()["verdict"] for daemon in daemons), SEEN_SECONDS, "judged", LOOK_SECONDS
-        )
+        daemons[0].process.until(lambda: all(daemon.status()["verdict"] for daemon in daemons), "judged", LOOK_SECONDS)
 
         _, both = seen(*urls)
         assert parts(both).keys() == {"shard 1 of 2", "shard 2 of 2"}
@@ -62,14 +55,14 @@ def test_view_names_both_shards_and_the_one_that_was_killed(control_plane: Contr
         page_of_all = Process(tmp_path, "view", [WATCHSLO, "view", "--listen", "127.0.0.1:0", *urls])
         page_of_all.start()
         stack.callback(page_of_all.stop)
-        page_of_all.until(lambda: "url=" in page_of_all.err, SEEN_SECONDS, "listening")
+        page_of_all.until(lambda: "url=" in page_of_all.err, "listening")
         (address,) = re.findall(r"url=(http://[\d.:]+)/", page_of_all.err)
 
         def served() -> Any:
-            with urllib.request.urlopen(f"{address}/api/v1/overview", timeout=patient(HTTP_SECONDS)) as answer:
+            with urllib.request.urlopen(f"{address}/api/v1/overview", timeout=PATIENCE_SECONDS) as answer:
                 return json.load(answer)
 
-        page_of_all.until(lambda: len(parts(served())) == 2, SEEN_SECONDS, "both are asked", LOOK_SECONDS)
+        page_of_all.until(lambda: len(parts(served())) == 2, "both are asked", LOOK_SECONDS)
 
         daemons[1].process.kill()
         code, document = seen(*urls)
@@ -78,8 +71,6 @@ def test_view_names_both_shards_and_the_one_that_was_killed(control_plane: Contr
         assert gone in [finding["text"] for finding in document["findings"]]
         assert parts(document)["shard 1 of 2"]["answers"]
 
-        page_of_all.until(
-            lambda: gone in [finding["text"] for finding in served()["findings"]], SEEN_SECONDS, "missed", LOOK_SECONDS
-        )
+        page_of_all.until(lambda: gone in [finding["text"] for finding in served()["findings"]], "missed", LOOK_SECONDS)
         row = parts(served())["shard 2 of 2"]
         assert (row["level"], row["answers"], row["version"]) == ("unknown", False, both["instances"][0]["version"])

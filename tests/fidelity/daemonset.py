@@ -23,7 +23,6 @@ from tests.fidelity.outcome import share
 from tests.fidelity.three import (
     GOAL_SECONDS,
     GOAL_SHARE,
-    HOPS_SECONDS,
     Durations,
     Injected,
     Observation,
@@ -158,7 +157,7 @@ def run(lab: HighAvailability, folder: Path, seconds: float, seed: int, *, reach
         for number, injected in enumerate(INJECTED):
             if injected.client or (injected.storage and reached):
                 complete = said[number].complete
-                daemons[number].process.until(complete, 2 * HOPS_SECONDS, f"hops of {injected}", LOOK_SECONDS)
+                daemons[number].process.until(complete, f"hops of {injected}", LOOK_SECONDS)
         _look(said, seconds)
         writes = [write for writing in writings for write in writing.writes()]
         return [_instance(*of, writes) for of in zip(INJECTED, said, daemons, strict=True)]

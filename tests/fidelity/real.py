@@ -30,7 +30,6 @@ from tests.support.writer import Write, Writer
 
 WATCH_PROXY = Path(__file__).with_name("watch_proxy.py")
 COMMIT_TIMES = Path(commit_times.__file__)
-START_SECONDS = 90.0
 SLOW_WRITERS = 24  # a write through the slow link takes as long as the link
 SHARING = 10  # of the other busy watches, which see the same writes
 OTHER_RATE = 2.0  # events per second of such a watch
@@ -301,5 +300,5 @@ def _object(labels: Mapping[str, str], name: str) -> dict[str, Any]:
 
 def announced(process: Process) -> Any:
     """Wait until a process listens, and return the JSON that it prints then."""
-    process.until(lambda: "\n" in process.out, START_SECONDS, "listening")
+    process.until(lambda: "\n" in process.out, "listening")
     return json.loads(process.out.splitlines()[0])

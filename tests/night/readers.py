@@ -73,7 +73,7 @@ class StatusReader(VerdictReader):
 
     def read(self) -> tuple[str, str]:
         try:
-            with urllib.request.urlopen(self._url, timeout=ANSWER_SECONDS) as answer:
+            with urllib.request.urlopen(self._url) as answer:
                 return word_in_status(json.load(answer))
         except urllib.error.HTTPError as error:
             error.close()
@@ -88,7 +88,7 @@ class TopReader(VerdictReader):
         self._url = url
 
     def read(self) -> tuple[str, str]:
-        done = watchslo("top", "--once", self._url, timeout=TOP_TIMEOUT_SECONDS)
+        done = watchslo("top", "--once", self._url)
         if done.returncode:
             return NO_ANSWER, done.stderr.strip()
         text = done.stdout.strip().splitlines()[-1]

@@ -23,7 +23,6 @@ JOB = "watchslo"
 CONFIG: dict[str, Any] = {"kubernetes": {"apiservers": "each"}, "metrics": "full"}
 NICER, NICEST = 5, 19  # apiservers run at a lower priority than the daemon, as if it had its own machine
 LOOK_SECONDS = 0.5
-FIRST_SECONDS = 300.0  # until the first good verdict
 
 
 @contextlib.contextmanager
@@ -61,7 +60,7 @@ class NightStage:
             prometheus, manager = monitoring(stack, self._folder / "monitoring", rules, JOB, [url])
             self.readers = VerdictReaders(url, prometheus, manager, self._report)
             self.readers.start(stack)
-            eventually(lambda: self.readers.page.word in WELL, FIRST_SECONDS, "the verdict is good", LOOK_SECONDS)
+            eventually(lambda: self.readers.page.word in WELL, "the verdict is good", LOOK_SECONDS)
             self._stack = stack.pop_all()
         return self
 
@@ -78,6 +77,4 @@ class NightStage:
         time.sleep(seconds)
         started = len(self.daemon.log("listening"))
         self.daemon.process.start()
-        self.daemon.process.until(
-            lambda: len(self.daemon.log("listening")) > started, FIRST_SECONDS, "listening", LOOK_SECONDS
-        )
+        self.daemon.process.until(lambda: len(self.daemon.log("listening")) > started, "listening", LOOK_SECONDS)

@@ -21,8 +21,6 @@ from tests.support.daemon import outside
 from tools.release import archive
 from tools.release.checkout import Checkout
 
-pytestmark = pytest.mark.timeout(600)
-
 UV = Path(sys.executable).with_name("uv")
 MANIFEST = "watchslo.yaml"
 

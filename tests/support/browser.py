@@ -11,9 +11,9 @@ from typing import Literal
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_playwright
 
-from tests.support.process import patient
+from tests.support.process import PATIENCE_SECONDS
 
-ANSWER_MILLISECONDS = 1000 * patient(60.0)
+ANSWER_MILLISECONDS = 1000 * PATIENCE_SECONDS
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
     "--no-sandbox",  # root cannot use the sandbox
@@ -52,19 +52,19 @@ class Onlooker:
     def text(self, selector: str) -> str:
         return self.page.locator(selector).inner_text()
 
-    def until(self, expression: str, seconds: float) -> None:
+    def until(self, expression: str) -> None:
         """Wait until a JavaScript expression is true in the page."""
-        self.page.wait_for_function(f"() => {expression}", timeout=1000 * seconds)
+        self.page.wait_for_function(f"() => {expression}", timeout=ANSWER_MILLISECONDS)
 
-    def until_text(self, selector: str, pattern: str, seconds: float) -> None:
+    def until_text(self, selector: str, pattern: str) -> None:
         """Wait until the text of an element contains a match of a regular expression."""
-        self.until(f"/{pattern}/.test(document.querySelector({selector!r}).innerText)", seconds)
+        self.until(f"/{pattern}/.test(document.querySelector({selector!r}).innerText)")
 
-    def until_headline(self, words: str, seconds: float) -> None:
-        self.until(f"document.getElementById('headline').textContent.includes({words!r})", seconds)
+    def until_headline(self, words: str) -> None:
+        self.until(f"document.getElementById('headline').textContent.includes({words!r})")
 
-    def until_live(self, seconds: float = 20.0) -> None:
-        self.until("document.getElementById('link').textContent.startsWith('Live')", seconds)
+    def until_live(self) -> None:
+        self.until("document.getElementById('link').textContent.startsWith('Live')")
 
     def barriers(self) -> list[str]:
         """Return the accessibility barriers that axe-core finds, one line each."""

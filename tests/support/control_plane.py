@@ -26,15 +26,13 @@ from typing import Any, Protocol
 import yaml
 
 from tests.support.certs import Authority, Pair
-from tests.support.process import Process, Started, eventually, patient
+from tests.support.process import PATIENCE_SECONDS, Process, Started, eventually
 from tests.support.writer import StatusError, Writer, given_up
 
 HOST = "127.0.0.1"
 SERVICE_NAME = "kubernetes.default.svc"  # every apiserver's certificate is valid for it
-READY_SECONDS = 180.0  # 3 s on an idle machine
-RPC_SECONDS = patient(60.0)  # etcd may run at idle priority
-LEADER_SECONDS = patient(2.0)  # for a member that may be stopped
-RELOADED_SECONDS = 120.0  # an apiserver checks its certificate files once a minute
+RPC_SECONDS = PATIENCE_SECONDS
+LEADER_SECONDS = PATIENCE_SECONDS
 RBAC_SECONDS = 60.0  # until an apiserver knows a role; usually milliseconds
 END_SECONDS = 60.0  # a graceful shutdown takes seconds; to clients a kill looks different
 EVERYTHING_READABLE: dict[str, list[str]] = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}
@@ -111,7 +109,7 @@ class Etcd(Started):
     def start(self) -> None:
         """Start it and wait until it answers; after `process.stop()` it starts again with its data."""
         self.process.start()
-        self.process.until(self.is_healthy, READY_SECONDS, "healthy")
+        self.process.until(self.is_healthy, "healthy")
 
     def close(self) -> None:
         self.process.stop()
@@ -184,11 +182,11 @@ class Apiserver:
 
     def wait_ready(self) -> None:
         """Wait until it is ready and answers; an async test awaits this in a thread."""
-        self.process.until(self._ready, READY_SECONDS, "ready")
+        self.process.until(self._ready, "ready")
 
     def restart(self) -> None:
         """Stop it cleanly, start it again on the same port and wait until it is ready."""
-        self.process.stop(END_SECONDS)
+        self.process.end()
         self.start()
         self.wait_ready()
 
@@ -290,7 +288,7 @@ class ControlPlane(Started):
         """Give the apiservers another certificate, issued by `ca`, and wait until they serve it."""
         pair.replace(self.serving)
         for apiserver in self.apiservers:
-            eventually(partial(apiserver.is_trusted_by, ca), RELOADED_SECONDS, "the new certificate is shown")
+            eventually(partial(apiserver.is_trusted_by, ca), "the new certificate is shown")
 
     def service_account(self, name: str, *rules: dict[str, list[str]], namespace: str = "default") -> str:
         """Create a service account with the given ClusterRole rules; return its token once they are in force."""
@@ -322,7 +320,6 @@ class ControlPlane(Started):
             with apiserver.writer(self.token) as writer:
                 eventually(
                     lambda: writer.permits(user, **attributes) is permitted,
-                    RBAC_SECONDS,
                     f"{permitted=}: {attributes}",
                 )
 

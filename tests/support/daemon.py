@@ -17,14 +17,9 @@ from urllib.parse import urlsplit
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.support.process import Process, eventually, patient
+from tests.support.process import PATIENCE_SECONDS, Process, eventually
 
 WATCHSLO = Path(sys.executable).with_name("watchslo")
-START_SECONDS = 120.0  # 2 s on an idle machine
-HTTP_SECONDS = 90.0
-COMMAND_SECONDS = patient(180.0)
-ANSWERED_SECONDS = 180.0  # until a daemon, and the apiserver that it asks for reviews, are in time for a command
-SAMPLE_SECONDS = 60.0  # a sample needs a seal and an evaluation; usually 7 s
 WRITE_SECONDS = 0.5
 LENIENT_OBJECTIVE = {"threshold": "30s"}  # an apiserver may stand still, but not for so long
 TOO_LATE = re.compile(r"no answer within \d+ s|it answers 503")
@@ -39,9 +34,7 @@ def config_file(folder: Path, **keys: Any) -> Path:
     return draft.replace(path)  # atomic, as for a mounted ConfigMap
 
 
-def watchslo(
-    *arguments: str | Path, env: Mapping[str, str] | None = None, timeout: float = COMMAND_SECONDS
-) -> subprocess.CompletedProcess[str]:
+def watchslo(*arguments: str | Path, env: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:
     """Run a command of watchslo to its end; the test fails if it prints a traceback."""
     done = subprocess.run(
         [WATCHSLO, *arguments],
@@ -49,7 +42,7 @@ def watchslo(
         capture_output=True,
         text=True,
         env=env,
-        timeout=timeout,
+        timeout=PATIENCE_SECONDS,
         check=False,
     )
     assert "Traceback" not in done.stdout + done.stderr, done.stderr
@@ -63,7 +56,7 @@ def asking(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
         done = watchslo(*arguments)
         return None if TOO_LATE.search(done.stdout + done.stderr) else done
 
-    return eventually(answered, ANSWERED_SECONDS, f"answered in time: {arguments[0]}", LOOK_SECONDS)
+    return eventually(answered, f"answered in time: {arguments[0]}", LOOK_SECONDS)
 
 
 def outside(**more: str) -> dict[str, str]:
@@ -149,7 +142,7 @@ class Daemon:
     def get(self, path: str) -> tuple[int, str]:
         """GET a path; return the status and the text, for any status."""
         try:
-            with urllib.request.urlopen(self.url + path, timeout=patient(HTTP_SECONDS)) as answer:
+            with urllib.request.urlopen(self.url + path, timeout=PATIENCE_SECONDS) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -177,24 +170,23 @@ class Daemon:
         )
 
     def until_listening(self) -> None:
-        self.process.until(lambda: bool(self._listening()), START_SECONDS, "listening")
+        self.process.until(lambda: bool(self._listening()), "listening")
 
-    def until(self, condition: Callable[[Scrape], bool], timeout: float, what: str) -> None:
+    def until(self, condition: Callable[[Scrape], bool], what: str) -> None:
         """Wait until `condition(scrape)` holds for a new scrape."""
-        self.process.until(lambda: condition(self.scrape()), timeout, what, LOOK_SECONDS)
+        self.process.until(lambda: condition(self.scrape()), what, LOOK_SECONDS)
 
-    def until_said(self, event: str, timeout: float = START_SECONDS, **facts: Any) -> dict[str, Any]:
+    def until_said(self, event: str, **facts: Any) -> dict[str, Any]:
         """Wait until the log has an entry of this event with these fields; return the first one."""
         wanted = facts.items()
         return self.process.until(
             lambda: next((entry for entry in self.log(event) if wanted <= entry.items()), None),
-            timeout,
             f"said {event} {facts}",
             LOOK_SECONDS,
         )
 
-    def until_ready(self, timeout: float = START_SECONDS) -> None:
-        self.process.until(self.ready, timeout, "ready", LOOK_SECONDS)
+    def until_ready(self) -> None:
+        self.process.until(self.ready, "ready", LOOK_SECONDS)
 
     def until_not_ready(self, *whys: str) -> None:
         """Wait until `/readyz` is 503 and gives one of the reasons `whys`; `/healthz` must stay 200."""
@@ -204,19 +196,19 @@ class Daemon:
             code, text = self.get("/readyz")
             return code == 503 and any(why in text for why in whys)
 
-        self.process.until(says, START_SECONDS, f"not ready: {' or: '.join(whys)}", LOOK_SECONDS)
+        self.process.until(says, f"not ready: {' or: '.join(whys)}", LOOK_SECONDS)
 
-    def until_measuring(self, *watches: str, timeout: float = START_SECONDS) -> None:
+    def until_measuring(self, *watches: str) -> None:
         """Wait until these watches are open and their events are dated."""
-        self.process.until(lambda: self.measuring(*watches), timeout, f"measuring {watches}", LOOK_SECONDS)
+        self.process.until(lambda: self.measuring(*watches), f"measuring {watches}", LOOK_SECONDS)
 
     def samples(self, watch: str) -> float:
         """Return how many events of a watch have been measured."""
         return self.scrape().value("watchslo_apiserver_timespan_seconds_count", watch=watch)
 
-    def until_samples(self, watch: str, least: float, timeout: float = SAMPLE_SECONDS) -> None:
+    def until_samples(self, watch: str, least: float) -> None:
         """Wait until at least `least` events of a watch have been measured."""
-        self.process.until(lambda: self.samples(watch) >= least, timeout, f"{least} of {watch} measured", LOOK_SECONDS)
+        self.process.until(lambda: self.samples(watch) >= least, f"{least} of {watch} measured", LOOK_SECONDS)
 
     def until_sampled(self, watch: str, least: float, write: Callable[[int], object]) -> None:
         """Wait for `least` samples while `write(number)` makes events: an event that meets a late loop is no sample."""
@@ -226,14 +218,11 @@ class Daemon:
             write(next(numbers))
             return self.samples(watch) >= least
 
-        self.process.until(sampled, SAMPLE_SECONDS, f"{least} of {watch} measured", WRITE_SECONDS)
+        self.process.until(sampled, f"{least} of {watch} measured", WRITE_SECONDS)
 
-    def stop(self, timeout: float = 10.0) -> int:
-        """Stop it by SIGTERM and return its exit code; SIGKILL follows after `timeout` seconds."""
-        self.process.stop(timeout)
-        code = self.process.exit_code
-        assert code is not None
-        return code
+    def stop(self) -> int:
+        """Ask it to end by SIGTERM, and return its exit code."""
+        return self.process.end()
 
     def answer(self, path: str) -> str:
         """Return the text at a path; retry after 503, the right answer while the measuring loop is late."""
@@ -242,7 +231,7 @@ class Daemon:
             answer = self.get(path)
             return None if answer[0] == 503 else answer
 
-        status, text = eventually(answered, HTTP_SECONDS, f"{path} answered", LOOK_SECONDS)
+        status, text = eventually(answered, f"{path} answered", LOOK_SECONDS)
         assert status == 200, text
         return text
 
@@ -269,7 +258,7 @@ class _Announced:
     def __enter__(self) -> Self:
         self.process.start()
         try:
-            self.process.until(lambda: "\n" in self.process.out, START_SECONDS, "listening")
+            self.process.until(lambda: "\n" in self.process.out, "listening")
         except BaseException:
             self.process.kill()
             raise
@@ -286,7 +275,7 @@ class _Announced:
     def control(self, body: dict[str, Any], what: str = "") -> Any:
         """Post to its control API and return the answer."""
         request = urllib.request.Request(self.announced["control"] + what, json.dumps(body).encode(), method="POST")
-        with urllib.request.urlopen(request, timeout=patient(HTTP_SECONDS)) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
             return json.load(answer)
 
 

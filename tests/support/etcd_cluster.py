@@ -10,10 +10,8 @@ that asks one member only, as one next to its own etcd does.
 
 from pathlib import Path
 
-from tests.support.control_plane import READY_SECONDS, Etcd, Port
+from tests.support.control_plane import Etcd, Port
 from tests.support.process import Started, eventually
-
-LED_SECONDS = 60.0  # an election takes one to two seconds
 
 
 class EtcdCluster(Started):
@@ -29,7 +27,7 @@ class EtcdCluster(Started):
         for member in self.members:
             member.process.start()
         for member in self.members:
-            member.process.until(member.is_healthy, READY_SECONDS, "healthy")
+            member.process.until(member.is_healthy, "healthy")
 
     def close(self) -> None:
         for member in self.members:
@@ -41,7 +39,7 @@ class EtcdCluster(Started):
 
     def leader(self) -> Etcd:
         """Wait until a running member leads, and return it."""
-        return eventually(self._leader, LED_SECONDS, "etcd has a leader")
+        return eventually(self._leader, "etcd has a leader")
 
     def followers(self) -> list[Etcd]:
         """Return the other members."""

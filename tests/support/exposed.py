@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from tests.support.process import patient
+from tests.support.process import PATIENCE_SECONDS
 from tests.support.prometheus import program
 
 APISERVER, WITNESS = "10.0.0.1:6443", "10.0.0.2:6443"
@@ -156,5 +156,5 @@ def promtool_test(folder: Path, rules: Mapping[str, Any], test: Mapping[str, Any
     document = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [{"interval": "1m", **test}]}
     (folder / "test.yaml").write_text(yaml.safe_dump(document, sort_keys=False, width=1_000_000))
     command = [program("promtool"), "test", "rules", "test.yaml"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=patient(300.0), check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
     return "" if done.returncode == 0 else done.stdout + done.stderr

@@ -29,15 +29,15 @@ from pathlib import Path
 from typing import Protocol
 
 from tests.support.background import Background
-from tests.support.control_plane import HOST, READY_SECONDS, Port
+from tests.support.control_plane import HOST, Port
 from tests.support.daemon import Scrape
-from tests.support.process import Process, Started, patient
+from tests.support.process import PATIENCE_SECONDS, Process, Started
 
 SERVERS = Path("/usr/lib/postgresql")  # where Debian's package has one folder of programs for each version
 ACCOUNT = "postgres"  # made by the package; a Postgres server refuses to run as root
 SUPERUSER = "postgres"
 DATABASE = "kine"
-QUERY_SECONDS = patient(60.0)
+QUERY_SECONDS = PATIENCE_SECONDS
 CONNECTIONS = 300  # each kine opens one for each request under way
 NO_COMPACTION = "24h"
 NEWEST_ID = "SELECT COALESCE(MAX(id), 0) FROM kine"
@@ -134,7 +134,7 @@ class Postgres(Started):
             self._make_data()
         self._wall_clock_ahead = wall_clock_ahead()
         self.process.start()
-        self.process.until(self._answers, READY_SECONDS, "answering")
+        self.process.until(self._answers, "answering")
 
     def close(self) -> None:
         """Stop it and remove its data."""
@@ -205,7 +205,7 @@ class Kine(Started):
     def start(self) -> None:
         """Start it and wait until it listens; after `process.stop()` it starts again with its data."""
         self.process.start()
-        self.process.until(self._listens, READY_SECONDS, "listening")
+        self.process.until(self._listens, "listening")
 
     def close(self) -> None:
         self.process.stop()

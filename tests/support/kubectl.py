@@ -10,11 +10,11 @@ from typing import Any
 import yaml
 
 from tests.support.assets import HELM, find
-from tests.support.process import patient
+from tests.support.process import PATIENCE_SECONDS
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
-COMMAND_SECONDS = patient(300.0)  # 1 s on an idle machine
+COMMAND_SECONDS = PATIENCE_SECONDS
 TRIES = 5
 NOTHING_WRITTEN = ("TLS handshake timeout", "failed to download openapi")  # after 10 and 32 s: long at idle priority
 NO_PINGS = {"HTTP2_READ_IDLE_TIMEOUT_SECONDS": "0"}  # else a connection is lost that is silent for 45 s

@@ -11,8 +11,6 @@ import yaml
 from tests.support.control_plane import HOST, Port
 from tests.support.process import Process, Started
 
-START_SECONDS = 120.0
-
 
 class OtelCollector(Started):
     """A collector at `url`, whose files are in `folder`."""
@@ -28,7 +26,7 @@ class OtelCollector(Started):
 
     def start(self) -> None:
         self.process.start()
-        self.process.until(self._listens, START_SECONDS, "listening")
+        self.process.until(self._listens, "listening")
 
     def close(self) -> None:
         self.process.stop()

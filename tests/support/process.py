@@ -15,35 +15,24 @@ from typing import Self, TypeVar
 LAUNCH = Path(__file__).with_name("launch.py")
 POLL_SECONDS = 0.02
 LOG_TAIL_CHARACTERS = 4000
-
-STARVED = 5.0  # times as long as on a busy machine
+GRACE_SECONDS = 10.0  # of a process whose end no test judges
+PATIENCE_SECONDS = 300.0
+"""The only time-out of all waits. It ends a test whose condition never holds, and claims nothing about speed."""
 
 T = TypeVar("T")
 
 
-def patient(seconds: float) -> float:
-    """Return how long to wait for what takes at most `seconds` on a busy machine: longer at idle priority.
-
-    There a process may get no CPU for minutes.
-    """
-    starved = sys.platform == "linux" and os.sched_getscheduler(0) == os.SCHED_IDLE
-    return STARVED * seconds if starved else seconds
-
-
-def eventually(condition: Callable[[], T | None], timeout: float, what: str, every: float = POLL_SECONDS) -> T:
-    """Wait until `condition` holds, return its result; after `patient(timeout)` seconds fail with the text `what`."""
-    timeout = patient(timeout)
-    deadline = time.monotonic() + timeout
+def eventually(condition: Callable[[], T | None], what: str, every: float = POLL_SECONDS) -> T:
+    """Wait until `condition` holds, return its result; fail with the text `what` if it never does."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while not (given := condition()):
         if time.monotonic() > deadline:
-            raise AssertionError(f"after {timeout:g} s still not: {what}")
+            raise AssertionError(f"after {PATIENCE_SECONDS:g} s still not: {what}")
         time.sleep(every)
     return given
 
 
-def until_equal(
-    read: Callable[[], object], expected: object, timeout: float, what: str, every: float = POLL_SECONDS
-) -> None:
+def until_equal(read: Callable[[], object], expected: object, what: str, every: float = POLL_SECONDS) -> None:
     """Wait until `read` returns `expected`; a failure says what it returned last."""
     last: list[object] = []
 
@@ -52,7 +41,7 @@ def until_equal(
         return last == [expected]
 
     with contextlib.suppress(AssertionError):
-        eventually(equal, timeout, what, every)
+        eventually(equal, what, every)
     assert last == [expected], f"{what}: expected {expected}, found {last}"
 
 
@@ -150,19 +139,24 @@ class Process:
         time.sleep(seconds)
         self.signal(signal.SIGCONT)
 
-    def wait(self, timeout: float) -> int:
-        """Wait for its end, for at most `patient(timeout)` seconds, and return the exit code."""
+    def wait(self) -> int:
+        """Wait for its end, and return the exit code."""
         assert self._popen is not None, f"{self.name} was not started"
-        return self._popen.wait(patient(timeout))
+        return self._popen.wait(PATIENCE_SECONDS)
 
-    def stop(self, timeout: float = 10.0) -> None:
-        """Stop it by SIGTERM, then SIGKILL after `timeout` seconds; its children die with it."""
+    def end(self) -> int:
+        """Ask it to end by SIGTERM, and return its exit code."""
+        self.signal(signal.SIGTERM)
+        return self.wait()
+
+    def stop(self) -> None:
+        """Stop it by SIGTERM, then SIGKILL after `GRACE_SECONDS`; its children die with it."""
         if self._popen is None:
             return
         if self.exit_code is None:
             self.signal(signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self.wait(timeout)
+                self._popen.wait(GRACE_SECONDS)
         self.kill()
 
     def kill(self) -> None:
@@ -171,9 +165,9 @@ class Process:
             return
         with contextlib.suppress(ProcessLookupError):  # no process of the group is left
             self.signal(signal.SIGKILL)
-        self.wait(timeout=60.0)
+        self.wait()
 
-    def until(self, condition: Callable[[], T | None], timeout: float, what: str, every: float = POLL_SECONDS) -> T:
+    def until(self, condition: Callable[[], T | None], what: str, every: float = POLL_SECONDS) -> T:
         """Like `eventually`, but fails at once with the log when the process ends before that."""
 
         def holds() -> T | None:
@@ -183,7 +177,7 @@ class Process:
             return None
 
         try:
-            return eventually(holds, timeout, f"{self.name}: {what}", every)
+            return eventually(holds, f"{self.name}: {what}", every)
         except AssertionError as error:
             error.add_note(self.tail())
             raise

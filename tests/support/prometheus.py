@@ -17,10 +17,10 @@ import pytest
 import yaml
 
 from tests.support.control_plane import HOST, Port
-from tests.support.process import Process, Started, patient
+from tests.support.process import PATIENCE_SECONDS, Process, Started
 
 START_SECONDS = 120.0
-HTTP_SECONDS = patient(90.0)
+HTTP_SECONDS = PATIENCE_SECONDS
 EVALUATED_TWICE = "different value but same timestamp"
 
 
@@ -42,7 +42,9 @@ def program(name: str, package: str = "prometheus") -> str:
 def complaints(exposition: str) -> str:
     """Return the complaints of `promtool check metrics` about an exposition."""
     command = [program("promtool"), "check", "metrics"]
-    done = subprocess.run(command, input=exposition, capture_output=True, text=True, timeout=patient(60.0), check=False)
+    done = subprocess.run(
+        command, input=exposition, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False
+    )
     said = (done.stdout + done.stderr).strip()
     return said if said or done.returncode == 0 else f"promtool ended with {done.returncode}"
 
@@ -64,7 +66,7 @@ class Served(Started):
     def start(self) -> None:
         """Start it and wait until it is ready."""
         self.process.start()
-        self.process.until(self._ready, START_SECONDS, "ready")
+        self.process.until(self._ready, "ready")
 
     def close(self) -> None:
         self.process.stop()

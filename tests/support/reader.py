@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from tests.support.process import patient
+from tests.support.process import PATIENCE_SECONDS
 
-READ_SECONDS = patient(90.0)
+READ_SECONDS = PATIENCE_SECONDS
 
 
 @dataclass(frozen=True, slots=True)

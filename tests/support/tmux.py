@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from tests.support.process import Process, eventually, patient
+from tests.support.process import PATIENCE_SECONDS, Process, eventually
 
 LOOK_SECONDS = 0.1
-START_SECONDS = 120.0  # 1 s on an idle machine
-TELL_SECONDS = patient(60.0)
+TELL_SECONDS = PATIENCE_SECONDS
 COLUMNS, ROWS = 120, 30
 
 
@@ -34,7 +33,7 @@ class Tmux:
     def __enter__(self) -> Self:
         self.process.start()
         try:
-            self.process.until((self._folder / "tmux").is_socket, START_SECONDS, "listening")
+            self.process.until((self._folder / "tmux").is_socket, "listening")
             size = ("-x", str(COLUMNS), "-y", str(ROWS))
             self._tell("set-option", "-g", "remain-on-exit", "on")
             self._tell("new-session", "-d", *size, *self._command)
@@ -72,17 +71,17 @@ class Tmux:
         """Return a fact about the window, by a tmux format such as `#{alternate_on}`."""
         return self._tell("display-message", "-p", what).strip()
 
-    def until(self, condition: Callable[[], bool], timeout: float, what: str) -> None:
+    def until(self, condition: Callable[[], bool], what: str) -> None:
         """Wait until `condition` holds; fail with the screen."""
         try:
-            eventually(condition, timeout, what, LOOK_SECONDS)
+            eventually(condition, what, LOOK_SECONDS)
         except AssertionError as error:
             error.add_note(self.screen)
             raise
 
-    def until_shown(self, text: str, timeout: float = START_SECONDS) -> None:
+    def until_shown(self, text: str) -> None:
         """Wait until a text is on the screen."""
-        self.until(lambda: text in self.screen, timeout, f"shown {text!r}")
+        self.until(lambda: text in self.screen, f"shown {text!r}")
 
     def _tell(self, *arguments: str) -> str:
         done = subprocess.run(

@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote, urlencode, urlsplit
 
-from tests.support.process import patient
+from tests.support.process import PATIENCE_SECONDS
 
-TIMEOUT_SECONDS = patient(90.0)  # an apiserver at idle priority may stand still
+TIMEOUT_SECONDS = PATIENCE_SECONDS
 MERGE_PATCH = "application/merge-patch+json"
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 

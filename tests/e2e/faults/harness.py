@@ -8,10 +8,9 @@ from tests.e2e.faults.daemon import Observed
 from tests.e2e.faults.notes import judge
 from tests.e2e.faults.row import LOOK_SECONDS, Outcome, Row, Scene
 from tests.e2e.faults.scribe import Scribe
-from tests.support.process import patient
+from tests.support.process import PATIENCE_SECONDS
 from tests.support.writer import Write
 
-START_SECONDS = 180.0  # several daemons start at once
 EVALUATED_SECONDS = 6.0  # samples are counted every five seconds
 STEADY_SECONDS = EVALUATED_SECONDS  # then everything from the start, or from the fault before, is counted
 EXPLAINED_SECONDS = 4.0  # the reason of an early close is counted after the next requests
@@ -47,7 +46,7 @@ def play(row: Row, scene: Scene) -> Outcome:
     _until_measured(scene, until)
     _until_counted(scene, before)
     time.sleep(EVALUATED_SECONDS)
-    daemon.process.until(lambda: _all_up(daemon), CAUGHT_UP_SECONDS, "all watches are open", LOOK_SECONDS)
+    daemon.process.until(lambda: _all_up(daemon), "all watches are open", LOOK_SECONDS)
     return Outcome(
         row=row,
         counted=_rising(daemon, before),
@@ -63,25 +62,25 @@ def _until_live(scene: Scene) -> float:
     Returns the moment from which on every write must be seen.
     """
     daemon = scene.daemon
-    daemon.until_measuring(*daemon.watches, timeout=START_SECONDS)
+    daemon.until_measuring(*daemon.watches)
     since = time.monotonic()
-    _until_seen(scene, since, CAUGHT_UP_SECONDS)
+    _until_seen(scene, since)
     return since
 
 
 def _until_whole(scene: Scene, ended: float) -> float:
     """Wait for the first event of a write after the end of the fault, and return the time of its arrival."""
-    return _until_seen(scene, ended, scene.row.within)
+    return _until_seen(scene, ended)
 
 
-def _until_seen(scene: Scene, since: float, timeout: float) -> float:
+def _until_seen(scene: Scene, since: float) -> float:
     """Wait for the first event of a write after `since`, and return the time of its arrival."""
     daemon, watch = scene.daemon, scene.daemon.watches[0]
 
     def first() -> float:
         return daemon.notes().first_seen(watch, (write for write in scene.scribe.answered() if write.before >= since))
 
-    daemon.process.until(lambda: first() < inf, timeout, "an event", LOOK_SECONDS)
+    daemon.process.until(lambda: first() < inf, "an event", LOOK_SECONDS)
     return first()
 
 
@@ -92,7 +91,7 @@ def until_settled(daemon: Observed, watch: str, scribe: Scribe, since: float, un
     that is neither seen nor reported in time is found to be lost by `judge`.
     """
     writes = scribe.writes(since, until)
-    deadline = time.monotonic() + patient(CAUGHT_UP_SECONDS)
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
         notes = daemon.notes()
         if all(notes.saw(watch, write) or notes.reported(watch, write) for write in writes):
@@ -108,12 +107,12 @@ def _until_measured(scene: Scene, until: float) -> None:
     def measured() -> bool:
         return any(sample.at >= until for sample in reversed(daemon.notes().samples))
 
-    daemon.process.until(measured, CAUGHT_UP_SECONDS, "measured", LOOK_SECONDS)
+    daemon.process.until(measured, "measured", LOOK_SECONDS)
 
 
 def _until_counted(scene: Scene, before: Mapping[str, float]) -> None:
     """Wait until all expected counters have risen; `verify` fails for those that have not."""
-    deadline = time.monotonic() + patient(CAUGHT_UP_SECONDS)
+    deadline = time.monotonic() + PATIENCE_SECONDS
     while _missing(scene.row, _rising(scene.daemon, before)) and time.monotonic() < deadline:
         time.sleep(LOOK_SECONDS)
 

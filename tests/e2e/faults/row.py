@@ -139,18 +139,18 @@ class Scene:
 
     def until_said(self, event: str, **facts: Any) -> None:
         """Wait until the log has an entry of this event with these facts."""
-        self.daemon.until_said(event, COUNTED_SECONDS, **facts)
+        self.daemon.until_said(event, **facts)
 
     def until_delivered(self) -> None:
         """Wait until the daemon has received the event of the newest write."""
         newest, watch = self.scribe.answered()[-1], self.daemon.watches[0]
-        self.daemon.process.until(lambda: self.daemon.notes().saw(watch, newest), COUNTED_SECONDS, "all delivered")
+        self.daemon.process.until(lambda: self.daemon.notes().saw(watch, newest), "all delivered")
 
     def until_counted(self, name: str, times: int = 1) -> None:
         """Wait until a counter of faults has risen by `times` since the fault began."""
         wanted = self.counted_before.get(name, 0.0) + times
         self.daemon.process.until(
-            lambda: self.daemon.counted().get(name, 0.0) >= wanted, COUNTED_SECONDS, f"counted {name}", LOOK_SECONDS
+            lambda: self.daemon.counted().get(name, 0.0) >= wanted, f"counted {name}", LOOK_SECONDS
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.e2e.faults.row import LOOK_SECONDS, Row, Scene
 from tests.support.certs import Authority
-from tests.support.control_plane import END_SECONDS, Apiserver, ControlPlane
+from tests.support.control_plane import Apiserver, ControlPlane
 
 APISERVER_FROZEN_SECONDS = 40.0
 ETCD_FROZEN_SECONDS = 10.0
@@ -18,7 +18,7 @@ STOPPED_SECONDS = 0.2  # until all threads of a process have stopped
 
 def apiserver_sigterm(scene: Scene) -> None:
     apiserver = scene.plane.apiservers[0]
-    apiserver.process.stop(END_SECONDS)
+    apiserver.process.end()
     scene.start(apiserver)
     apiserver.wait_ready()
 

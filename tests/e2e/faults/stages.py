@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Self, TypeVar
 
 from tests.e2e.faults.daemon import Observed
-from tests.e2e.faults.harness import START_SECONDS, play
+from tests.e2e.faults.harness import play
 from tests.e2e.faults.row import LOOK_SECONDS, Outcome, Row, Scene, Startable, start_directly
 from tests.e2e.faults.scribe import Make, Scribe
 from tests.support.assets import Assets
@@ -183,7 +183,7 @@ class Stage(ABC):
         stack.callback(link.process.stop)
         with STARTING:
             MAIN_THREAD.call(link.process.start)
-            link.process.until(lambda: "\n" in link.process.out, START_SECONDS, "listening", LOOK_SECONDS)
+            link.process.until(lambda: "\n" in link.process.out, "listening", LOOK_SECONDS)
         return link
 
     def open_daemon(self, stack: contextlib.ExitStack, row: Row, folder: Path, kubeconfig: Path) -> Observed:
@@ -192,7 +192,7 @@ class Stage(ABC):
         stack.callback(daemon.__exit__)
         with STARTING:
             MAIN_THREAD.call(daemon.process.start)
-            daemon.process.until(lambda: bool(daemon.log("listening")), START_SECONDS, "listening", LOOK_SECONDS)
+            daemon.process.until(lambda: bool(daemon.log("listening")), "listening", LOOK_SECONDS)
         return daemon
 
     def _finish(self, played: Future[None]) -> None:
@@ -278,7 +278,7 @@ class LinkedStage(Stage):
         with self._plane.writer() as writer:
             for plural, kind in (("gadgets", "Gadget"), ("gizmos", "Gizmo")):
                 writer.create(CRDS, crd(plural, kind))
-                eventually(partial(_is_served, writer, f"{CUSTOM}/{plural}"), 30, f"{plural} are served")
+                eventually(partial(_is_served, writer, f"{CUSTOM}/{plural}"), f"{plural} are served")
         self._writing = stack.enter_context(contextlib.ExitStack())
 
     def _open(self, stack: contextlib.ExitStack, number: int, row: Row) -> Scene:  # noqa: ARG002 - one plane for all

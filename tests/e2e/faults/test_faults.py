@@ -19,8 +19,6 @@ from tests.support.assets import Assets
 ROWS = (*ALONE, *LINKED, *SIMULATED_ROWS)
 S = TypeVar("S", bound=Stage)
 
-pytestmark = pytest.mark.timeout(600)
-
 
 def selected(request: pytest.FixtureRequest, rows: Sequence[Row]) -> tuple[Row, ...]:
     """Return the rows whose tests are to run."""

@@ -34,8 +34,6 @@ from tests.support.prometheus import Prometheus
 
 HOURS_SHRINK, DAYS_SHRINK = 30, 360  # the alert of three days needs a day of history: 4 minutes
 DEMO, REAL = "demo", "late"  # clusters: the demo, and the real one whose apiserver Prometheus scrapes, too
-START_SECONDS = 180.0
-SCRAPED_SECONDS = 180.0
 PAGE = re.compile(r"The page: (http://\S+)/ ")
 
 OPERATOR: Sequence[Mapping[str, Any]] = (
@@ -65,7 +63,7 @@ class Demo:
         assert "Traceback" not in self.process.err, self.process.tail()
 
     def until_listening(self) -> None:
-        self.process.until(lambda: PAGE.search(self.process.out) is not None, START_SECONDS, "listening")
+        self.process.until(lambda: PAGE.search(self.process.out) is not None, "listening")
 
     @property
     def url(self) -> str:
@@ -122,7 +120,7 @@ class Stage:
             of_days = [target for target in targets if target.cluster == REAL]
             self.days = self._prometheus(stack, "days", DAYS_SHRINK, of_days, None)
             scraped = partial(self.hours.value, 'count(up{job="watchslo"} == 1)')
-            self.hours.process.until(lambda: scraped() == len(targets), SCRAPED_SECONDS, "all targets are up")
+            self.hours.process.until(lambda: scraped() == len(targets), "all targets are up")
             self._stack = stack.pop_all()
         return self
 
