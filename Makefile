@@ -10,10 +10,8 @@ FASTAPISERVER := .cache/fastapiserver
 SITE := .cache/site
 COMPILE := $(BIN)/uv pip compile --quiet --no-strip-extras --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links
 SLOWEST := --durations=10
-WORKERS_OF = --numprocesses $(or $(WORKERS),$(1)) --dist loadfile --no-loadscope-reorder
-# The daemons of these tests must not be late themselves: any other load but idle work changes their results.
-QUIET := tests/e2e/test_causes.py tests/e2e/test_floods.py tests/e2e/faults
-PATIENTLY := $(shell command -v chrt > /dev/null && echo chrt --idle 0)
+# Runs tests in processes side by side, and those that fail once more, alone, at the end. A file runs in one process.
+LANE := $(BIN)/python -m tests.lane --numprocesses $(or $(WORKERS),3) --dist loadfile --no-loadscope-reorder
 # Only these trace what they cover: that makes a test take twice the time.
 COVERED := $(addprefix tests/unit/,clock latency watch diagnose timeline own_metrics)
 # Tests of these that take long: the others cover every branch without them.
@@ -26,7 +24,7 @@ TRACED = $(filter-out $(UNTRACED),$(wildcard $(addsuffix /test_*.py,$(COVERED)))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check assets e2e timed patient contract versions faults soak fidelity confusion night bench docs footprint image sbom release site golden dashboards manifests pictures screens mutate lock clean
+.PHONY: help setup demo test check assets e2e versions faults soak fidelity confusion night bench docs footprint image sbom release site golden dashboards manifests pictures screens mutate lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,25 +69,13 @@ check: setup ## Check style, types, layers, words, locks, known vulnerabilities,
 assets: setup ## Build the programs that `make e2e` runs with Go, unless the environment names them
 	@$(BIN)/python -m tests.support.assets
 
-e2e: assets ## Run the contract and the whole daemon against real apiservers, in three lanes at once
-	@$(MAKE) --jobs=3 --output-sync=target --keep-going timed patient contract
-
-timed: assets ## Run the part of e2e whose results depend on time: first the files that need a quiet machine
-	@status=0; \
-	$(BIN)/pytest -m "not patient" --timeout=300 $(SLOWEST) $(QUIET) || status=1; \
-	$(BIN)/pytest -m "not patient" --timeout=300 $(call WORKERS_OF,2) $(SLOWEST) $(addprefix --ignore=,$(QUIET)) tests/contract tests/e2e || status=1; \
-	exit $$status
-
-patient: assets ## Run the part of e2e that accepts late results, at idle priority, in WORKERS=2 processes
-	$(PATIENTLY) $(BIN)/pytest -m patient --timeout=1800 $(call WORKERS_OF,2) $(SLOWEST) tests/e2e
-
-contract: assets ## Run the patient part of the contract, at idle priority; the rest is in timed
-	$(PATIENTLY) $(BIN)/pytest -m patient --timeout=1800 $(SLOWEST) tests/contract
+e2e: assets ## Run the contract and the whole daemon against real apiservers, in WORKERS=3 processes
+	$(LANE) -m "not long" $(SLOWEST) tests/contract tests/e2e
 
 versions: setup ## Run the contract and measure on every pinned kube-apiserver, building those that are missing
 	@$(BIN)/python -m tests.support.assets --every-version
-	$(BIN)/pytest --every-version -m version --timeout=600 $(SLOWEST) tests/e2e
-	$(BIN)/pytest --every-version --timeout=1800 $(call WORKERS_OF,2) $(SLOWEST) tests/contract
+	$(BIN)/pytest --every-version -m version $(SLOWEST) tests/e2e
+	$(LANE) --every-version $(SLOWEST) tests/contract
 
 faults: assets ## Cause every fault, and write docs/faults.md from the results
 	$(BIN)/pytest tests/e2e/faults --golden
@@ -129,7 +115,7 @@ release: setup $(SITE)/.installed ## Build a release of the last commit into dis
 	@$(BIN)/python -m tests.support.assets --krew > /dev/null
 	@helm="$$($(BIN)/python -m tests.support.assets --helm)" && \
 	  $(BIN)/python -m tools.release build --helm "$$helm" --site-python $(SITE)/bin/python $(if $(TAG),--tag $(TAG))
-	$(BIN)/pytest --timeout=600 $(SLOWEST) tests/release
+	$(BIN)/pytest $(SLOWEST) tests/release
 
 $(SITE)/.installed: tools/site/requirements.lock | $(STAMP)
 	@$(BIN)/python -m venv --clear $(SITE)

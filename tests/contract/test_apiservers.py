@@ -14,7 +14,6 @@ from watchslo.kube.client import Client
 from watchslo.watch.failure import Failure
 
 pytestmark = [
-    pytest.mark.patient,
     only(lambda backend: not backend.simulated, "a simulated apiserver has no EndpointSlice"),
 ]
 

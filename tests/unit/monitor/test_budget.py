@@ -43,7 +43,6 @@ def number(cell: str) -> float:
     return float(cell.replace(",", ""))
 
 
-@pytest.mark.timeout(900)  # ten seconds of CPU
 @pytest.mark.parametrize("profile", NAMES)
 async def test_requests_of_a_day_are_within_the_limits(profile: str, cluster: Cluster) -> None:
     asked = await ProfileDay(profile, cluster).play()
