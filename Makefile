@@ -24,7 +24,7 @@ TRACED = $(filter-out $(UNTRACED),$(wildcard $(addsuffix /test_*.py,$(COVERED)))
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check assets e2e versions faults soak fidelity confusion night bench docs footprint image sbom release site golden dashboards manifests pictures screens mutate lock clean
+.PHONY: help setup demo test check assets tools e2e versions faults soak fidelity confusion night bench docs footprint image sbom release site golden dashboards manifests pictures screens mutate lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -110,6 +110,9 @@ image: setup ## Build the image by debootstrap and buildah, as root on Debian; e
 
 sbom: setup ## Write dist/watchslo.cdx.json: a CycloneDX list of the installed packages with hashes
 	@$(BIN)/python -m tools.release sbom
+
+tools: assets ## Check rules, manifests and dashboards by the tools that read them, on all cores
+	$(BIN)/pytest --numprocesses auto --dist loadgroup $(SLOWEST) tests/tools
 
 release: setup $(SITE)/.installed ## Build a release of the last commit into dist, and test it; TAG=v0.1.0 refuses what may not get that tag
 	@$(BIN)/python -m tests.support.assets --krew > /dev/null

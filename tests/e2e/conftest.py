@@ -13,7 +13,6 @@ LONGEST_FIRST = (
     "test_slo_pack.py",
     "test_apiservers.py",
     "test_topologies.py",
-    "test_rules.py",
     "test_headroom.py",
     "test_soak.py",
     "test_probe_cost.py",

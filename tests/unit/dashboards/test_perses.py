@@ -1,6 +1,7 @@
 """The dashboards for Perses are current, show what those of Grafana show, and their plugins have the documented shape.
 
-The shapes are those of plugins of Perses 0.54; percli, to which another test gives the files, checks all the rest.
+The shapes are those of plugins of Perses 0.54; percli, to which `tests/tools/test_formats.py` gives the files, checks
+all the rest.
 """
 
 import re

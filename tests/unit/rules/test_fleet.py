@@ -1,4 +1,4 @@
-"""The rules of a fleet, as text; tests/e2e/test_fleet_rules.py runs them in promtool."""
+"""The rules of a fleet, as text; tests/tools/test_fleet_rules.py runs them in promtool."""
 
 import re
 from collections.abc import Callable

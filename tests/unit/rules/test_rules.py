@@ -1,4 +1,4 @@
-"""The rules of a configuration, as text; tests/e2e/test_rules.py runs them in promtool."""
+"""The rules of a configuration, as text; tests/tools/test_rules.py runs them in promtool."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""The objectives of a configuration for other tools; tests/e2e/test_formats.py gives them to these tools."""
+"""The objectives of a configuration for other tools; tests/tools/test_formats.py gives them to these tools."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.e2e.test_rules import bad, late
 from tests.support import assets
 from tests.support.exposed import HEALTH, Fault, World, promtool_test
 from tests.support.process import PATIENCE_SECONDS
 from tests.support.prometheus import program
 from tests.support.rule_document import document
+from tests.tools.test_rules import bad, late
 from tests.unit.rules.test_rules import PROVEN
 from tests.unit.rules.test_slo_formats import ONE_PERIOD, written
 from tools.dashboards.files import files, perses_files
