@@ -1,23 +1,18 @@
 """The series that instances of watchslo expose minute by minute, for `promtool test rules`."""
 
 import re
-import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from math import isnan
-from pathlib import Path
-from typing import Any
-
-import yaml
-
-from tests.support.process import PATIENCE_SECONDS
-from tests.support.prometheus import program
 
 APISERVER, WITNESS = "10.0.0.1:6443", "10.0.0.2:6443"
 WATCHES = {"pods": "", "deployments.apps": "apps"}
 EVENTS = 600.0  # a minute
 LES = ("0.5", "1.0", "2.5", "+Inf")
+IN_TIME = ("0.5", "1.0")  # of the objective of one second
+BUCKET = "watchslo_apiserver_timespan_seconds_bucket"
+COUNT = "watchslo_apiserver_timespan_seconds_count"
 
 Change = Callable[[int], float]
 """The increase of a counter, or the value of a gauge, in a minute."""
@@ -42,6 +37,21 @@ class Fault:
 
 def constant(value: float) -> Change:
     return lambda _: value
+
+
+def buckets(in_time: Change | float, every: Change | float = EVENTS) -> dict[str, Change | float]:
+    """Return the changes of a histogram to so many events in time, of so many."""
+    return {f"{BUCKET}{{le={le}}}": in_time if le in IN_TIME else every for le in LES} | {COUNT: every}
+
+
+def late(share: float, *, since: int = 0, until: int = 10_000, watch: str | None = "pods") -> Fault:
+    """A share of the events is later than a second, and so is the P99 of each minute."""
+    return Fault(buckets(lambda minute: EVENTS * (1 - share * (since <= minute < until))), watch)
+
+
+def bad() -> Fault:
+    """The P99 of each minute is over the threshold, but few events are late, so the budget hardly burns."""
+    return Fault({"watchslo_slo_windows_total{verdict=bad}": 1.0, "watchslo_slo_windows_total{verdict=good}": 0.0})
 
 
 STANDING = {"apiserver", "watch", "group", "resource", "domain"}
@@ -148,13 +158,3 @@ def rendered(template: str, labels: Mapping[str, str], value: str, worst: str) -
     text = re.sub(r"{{ with .*?{{ end }}", worst, template)
     text = re.sub(r"{{ \$value(?: \| \w+)? }}", value, text)
     return re.sub(r"{{ \$labels\.(\w+) }}", lambda match: labels[match[1]], text)
-
-
-def promtool_test(folder: Path, rules: Mapping[str, Any], test: Mapping[str, Any]) -> str:
-    """Return the complaints of `promtool test rules`."""
-    (folder / "rules.yaml").write_text(yaml.safe_dump(dict(rules), sort_keys=False))
-    document = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": [{"interval": "1m", **test}]}
-    (folder / "test.yaml").write_text(yaml.safe_dump(document, sort_keys=False, width=1_000_000))
-    command = [program("promtool"), "test", "rules", "test.yaml"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE_SECONDS, check=False)
-    return "" if done.returncode == 0 else done.stdout + done.stderr
