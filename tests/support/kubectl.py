@@ -1,16 +1,18 @@
-"""Run kubectl, kustomize and Helm on the folder `deploy` as a user does."""
+"""Run kubectl, kustomize and Helm as a user does: on the folder `deploy`, and on a cluster."""
 
+import contextlib
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from tests.support.assets import HELM, find
-from tests.support.process import PATIENCE_SECONDS
+from tests.support.control_plane import ControlPlane
+from tests.support.process import PATIENCE_SECONDS, eventually
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -18,9 +20,11 @@ COMMAND_SECONDS = PATIENCE_SECONDS
 TRIES = 5
 NOTHING_WRITTEN = ("TLS handshake timeout", "failed to download openapi")  # after 10 and 32 s: long at idle priority
 NO_PINGS = {"HTTP2_READ_IDLE_TIMEOUT_SECONDS": "0"}  # else a connection is lost that is silent for 45 s
+WORKLOADS = ("DaemonSet", "Deployment", "StatefulSet")
 CHARTED_FOR = "1.36"  # Helm does not contact a cluster here
 
 Objects = list[dict[str, Any]]
+LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the manifests hold large dashboards
 
 
 def kubectl(
@@ -49,7 +53,7 @@ def kustomized(folder: Path) -> Objects:
     """Return the objects that `kubectl kustomize` builds from a folder."""
     done = kubectl("kustomize", folder)
     assert done.returncode == 0, done.stderr
-    return list(yaml.safe_load_all(done.stdout))
+    return parsed(done.stdout)
 
 
 def overlay(folder: Path, profile: str, *components: str) -> Objects:
@@ -76,9 +80,92 @@ def charted(*values: str) -> Objects:
     options = [argument for value in ("image.repository=watchslo", *values) for argument in ("--set", value)]
     done = helm("template", "--namespace", "watchslo", *options)
     assert done.returncode == 0, done.stderr
-    return [document for document in yaml.safe_load_all(done.stdout) if document]
+    return parsed(done.stdout)
+
+
+def parsed(text: str) -> Objects:
+    """Return the objects of a stream of YAML documents."""
+    return [document for document in yaml.load_all(text, LOADER) if document]
+
+
+def by_identity(objects: Objects) -> dict[tuple[str, ...], dict[str, Any]]:
+    """Return objects by kind, namespace and name, without the namespace of the release, which Helm creates."""
+    found = [one for one in objects if one["kind"] != "Namespace"]
+    named: dict[tuple[str, ...], dict[str, Any]] = {
+        (one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]): one for one in found
+    }
+    assert len(named) == len(found), "one object twice"
+    return named
+
+
+def pods(objects: Objects) -> Objects:
+    """Return the pods that controllers would create for the workloads."""
+    templates = [(one["metadata"]["name"], one["spec"]["template"]) for one in objects if one["kind"] in WORKLOADS]
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "namespace": "watchslo", **template["metadata"]},
+            "spec": template["spec"],
+        }
+        for name, template in templates
+    ]
 
 
 def as_text(objects: Iterable[dict[str, Any]]) -> str:
     """Return the objects as input for `kubectl -f -`."""
     return yaml.safe_dump_all(objects)
+
+
+class Cluster:
+    """A control plane accessed by kubectl, whose methods return a complaint, or nothing on success."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.plane = plane
+        self._kubeconfig = plane.kubeconfig("manifests")
+
+    def kubectl(self, *arguments: str, given: Objects | None = None) -> str:
+        text = None if given is None else as_text(given)
+        done = kubectl(*arguments, kubeconfig=self._kubeconfig, given=text)
+        return "" if done.returncode == 0 else done.stderr or done.stdout
+
+    def apply(self, objects: Objects) -> str:
+        """Apply objects on the server, which refuses fields that its version does not know."""
+        options = ("--server-side", "--field-manager=tests", "--validate=strict")
+        return self.kubectl("apply", *options, "-f", "-", given=objects)
+
+    @contextlib.contextmanager
+    def applied(self, objects: Objects) -> Iterator[None]:
+        """Apply objects while the context is open, but keep namespaces: no controller would empty them."""
+        assert self.apply(objects) == ""
+        try:
+            yield
+        finally:
+            rest = [one for one in objects if one["kind"] != "Namespace"]
+            assert self.kubectl("delete", "--ignore-not-found", "--wait=false", "-f", "-", given=rest) == ""
+
+    def admit(self, pod: dict[str, Any]) -> str:
+        """Create a pod in a dry run; retry until the apiserver knows its priority class."""
+        said: list[str] = []
+
+        def asked() -> bool:
+            said.append(self.kubectl("create", "--dry-run=server", "--validate=strict", "-f", "-", given=[pod]))
+            return "no PriorityClass" not in said[-1]
+
+        eventually(asked, "its priority is known")
+        return said[-1]
+
+    def token(self, account: str) -> str:
+        """Return a new token of one of our service accounts."""
+        with self.plane.writer() as writer:
+            return writer.service_account_token("watchslo", account)
+
+    def permits(self, account: str, role: dict[str, Any]) -> bool:
+        """Return True if the first rule of a role is in force for a service account; True for other objects."""
+        for rule in role.get("rules", [])[:1]:
+            place = ["-n", role["metadata"]["namespace"]] if role["kind"] == "Role" else ["-A"]
+            what = "/".join([rule["resources"][0], *rule.get("resourceNames", [])])
+            user = f"--as=system:serviceaccount:watchslo:{account}"
+            if self.kubectl("auth", "can-i", rule["verbs"][0], what, *place, user):
+                return False
+        return True

@@ -1,4 +1,4 @@
-"""The generated files of `deploy/` are current and consistent; tests/e2e/test_manifests.py applies them."""
+"""The generated files of `deploy/` are current and consistent; tests/tools applies them."""
 
 import json
 import re
