@@ -18,8 +18,7 @@ from tests.support.loop import JumpingLoop
 
 ROOT = Path(__file__).parents[2]
 
-PROMTOOL = Path(os.environ.get("PROMTOOL_BIN", "promtool")).name
-STARTED = frozenset(("bash", "git", "ldd", "make", "openssl", PROMTOOL, "fc-list", "uname"))
+STARTED = frozenset(("bash", "git", "ldd", "make", "openssl", "fc-list", "uname"))
 """The programs that a unit test may start, besides Python and scripts that the test wrote; libraries start the last."""
 
 HOME = Path.home()

@@ -1,16 +1,11 @@
-"""Each alert has a runbook in the common form with valid queries; each cause refers to one."""
+"""Each alert has a runbook in the common form; each cause refers to one."""
 
-import json
 import re
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support import names, written
-from tests.support.prometheus import program
-from tests.support.promql import read
+from tests.support import written
 from watchslo.snapshot import Cause
 
 FOLDER = Path(__file__).parents[2] / "docs/runbooks"
@@ -94,50 +89,3 @@ class TestRunbook:
 @pytest.mark.parametrize("fault", TALK_FAULTS)
 def test_lateness_runbooks_name_the_faults_of_the_talk(alert: str, fault: str) -> None:
     assert re.search(fault, (FOLDER / f"{alert}.md").read_text(), re.IGNORECASE)
-
-
-def queries() -> list[str]:
-    return [query for path in [*RUNBOOKS, FOLDER / "README.md"] for query in written.queries_of_page(path.read_text())]
-
-
-def promtool(command: str, document: object, folder: Path) -> subprocess.CompletedProcess[str]:
-    path = folder / f"{command}.yaml"
-    path.write_text(json.dumps(document))
-    return subprocess.run(
-        [program("promtool"), command, "rules", str(path)], capture_output=True, text=True, timeout=60, check=False
-    )
-
-
-def rules() -> dict[str, object]:
-    """Return the queries as recording rules, so that promtool can check and evaluate them."""
-    recorded = [{"record": f"runbook:query:{number}", "expr": query} for number, query in enumerate(queries())]
-    return {"groups": [{"name": "runbooks", "interval": "1m", "rules": recorded}]}
-
-
-def series() -> Iterator[str]:
-    """Yield series of two instances for each queried metric, with several values of every label."""
-    for name in sorted({name for query in queries() for name, _ in read(query).selectors}):
-        labels = names.known()[name].labels
-        for number in range(max([8, *map(len, labels.values())])):
-            label_values = {
-                label: sorted(values)[number % len(values)] if values else f"{label}{number >> position & 1}"
-                for position, (label, values) in enumerate(labels.items())
-            }
-            for instance in ("a", "b"):
-                every = label_values | {"instance": instance, "job": "watchslo-and-apiserver", "container": "watchslo"}
-                yield name + "{" + ",".join(f"{label}={json.dumps(value)}" for label, value in every.items()) + "}"
-
-
-def test_promtool_accepts_the_queries(tmp_path: Path) -> None:
-    done = promtool("check", rules(), tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-def test_promtool_evaluates_the_queries(tmp_path: Path) -> None:
-    """Vectors that do not match one to one fail only with samples."""
-    assert promtool("check", rules(), tmp_path).returncode == 0
-    late = {"expr": "vector(1)", "eval_time": "30m", "exp_samples": [{"labels": "{}", "value": 1}]}
-    samples = [{"series": name, "values": "0+7x30"} for name in sorted(set(series()))]
-    test = {"interval": "1m", "input_series": samples, "promql_expr_test": [late]}
-    done = promtool("test", {"rule_files": ["check.yaml"], "evaluation_interval": "15m", "tests": [test]}, tmp_path)
-    assert done.returncode == 0, done.stdout + done.stderr

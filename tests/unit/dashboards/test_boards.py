@@ -1,15 +1,12 @@
 import json
 import re
-import subprocess
 from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from tests.support.prometheus import program
 from tools.dashboards.files import BOARDS, files
 from tools.dashboards.panels import Board, Look, Panel
 from tools.dashboards.queries import panels, queries, variables
@@ -170,12 +167,3 @@ class TestFile:
             at = panel["gridPos"]
             widths[at["y"]] = widths.get(at["y"], 0) + at["w"]
         assert set(widths.values()) == {24}
-
-    def test_promtool_accepts_the_queries(self, name: str, tmp_path: Path) -> None:
-        expressions = [expr for _, expr in queries(SHIPPED[name])] + [series for _, series in variables(SHIPPED[name])]
-        rules = [{"record": f"query:{number}", "expr": expr} for number, expr in enumerate(expressions)]
-        path = tmp_path / "rules.yaml"
-        path.write_text(yaml.safe_dump({"groups": [{"name": "queries", "rules": rules}]}))
-        command = [program("promtool"), "check", "rules", "--lint=none", str(path)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-        assert done.returncode == 0, done.stderr
