@@ -66,7 +66,7 @@ check: setup ## Check style, types, layers, words, locks, known vulnerabilities,
 	@$(BIN)/python -m tools.audit requirements-dev.lock
 	@$(BIN)/python -m tools.audit tools/site/requirements.lock
 
-assets: setup ## Build the programs that `make e2e` runs with Go, unless the environment names them
+assets: setup ## Build the programs that `make e2e` and `make tools` run with Go, unless the environment names them
 	@$(BIN)/python -m tests.support.assets
 
 e2e: assets ## Run the contract and the whole daemon against real apiservers, in WORKERS=3 processes
