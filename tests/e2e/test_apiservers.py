@@ -1,39 +1,34 @@
-"""Three apiservers, one of which fails: the daemon names it and the cause, and blames no other."""
+"""Which of my apiservers is late? Three apiservers, of which one fails, is slow, or hides behind a load balancer."""
 
-import contextlib
-import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.fidelity.cases import Traffic
-from tests.fidelity.writing import Writing
+from tests.e2e.watched import WATCHES, Watched, watching
 from tests.support.assets import Assets
-from tests.support.control_plane import SERVICE_NAME
-from tests.support.daemon import LOOK_SECONDS, Daemon, config_file
+from tests.support.background import repeated
+from tests.support.daemon import LOOK_SECONDS
+from tests.support.daemonset import kubeconfig, profile_of
 from tests.support.high_availability import HighAvailability, Member
+from tests.support.kept_up import while_kept_up
 from tests.support.process import eventually
 from tests.support.sampled import Sampled
-from tests.support.writer import configmap
+from tests.support.writer import Write, configmap, pod
 
-WATCHES = ("configmaps", "pods", "leases.coordination.k8s.io")
-CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
-TRAFFIC = Traffic("incident", rate=40.0)
+NAMESPACE = "/api/v1/namespaces/default"
 EACH = {"apiservers": "each"}
-
-STEADY_SECONDS = 20.0  # of figures before the incident
-INCIDENT_SECONDS = 20.0
-CLEARED_SECONDS = 60.0
-AFTERWARDS_SECONDS = 10.0  # without any active cause
-OURS = {"monitor_overloaded"}  # true whenever this machine stands still, whichever apiserver fails
-MANY_EVENTS = 100
-LATE_SECONDS = 0.3  # above the P50 of each healthy apiserver
-UNTOUCHED = ("closed", "relists", "expired", "gapRevisions", "stalls")
+UNTOUCHED = ("relists", "expired", "gapRevisions", "stalls")
 """Counters of a watch that do not change while another apiserver fails."""
+SENDING, UNKNOWN = "apiserver_sending", "unknown"
+RESET = "closed network/reset"
+LATE_SECONDS = 0.3
+RENEW_SECONDS = 20.0  # a lease counts for a minute
+SPREAD_TIMES = 4
+OF_STOPPED_APISERVER = {"stall", "closed network/stalled"}  # a machine may stop it for longer than the watch allows
 
 
 @pytest.fixture(scope="module")
@@ -42,292 +37,194 @@ def lab(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hi
         yield lab
 
 
-@pytest.fixture(scope="module")
-def writing(lab: HighAvailability) -> Iterator[Writing]:
-    """Steady writes by the last apiserver, which no test breaks."""
-    with Writing(partial(lab.writer, lab.members[-1]), CONFIGMAPS, configmap, TRAFFIC, seed=5) as writing:
-        yield writing
+def roles(status: Any) -> dict[str, str]:
+    return {apiserver["name"]: apiserver["role"] for apiserver in status["apiservers"]}
 
 
-@contextlib.contextmanager
-def daemon(folder: Path, kubeconfig: Path, **kubernetes: Any) -> Iterator[Daemon]:
-    """Run a daemon that watches configmaps."""
-    config = config_file(folder, kubernetes=kubernetes, watch=[{"resource": "configmaps"}])
-    with Daemon(folder, "--config", config, "--kubeconfig", kubeconfig) as running:
-        yield running
-
-
-def watched(daemon: Daemon) -> set[str]:
-    """Return the apiservers whose watches are open and dated."""
-    return {
-        stream["apiserver"] if stream["up"] and stream["membership"] == "member" else "not yet"
-        for stream in daemon.status()["streams"]
-    }
-
-
-def peers(daemon: Daemon) -> list[int | None]:
+def peers(status: Any) -> list[int | None]:
     """Return the number of apiservers behind each watched address."""
-    return [apiserver["peers"] for apiserver in daemon.status()["apiservers"] if apiserver["watched"]]
+    return [apiserver["peers"] for apiserver in status["apiservers"] if apiserver["watched"]]
 
 
-def until_watched(daemon: Daemon, *names: str) -> None:
-    daemon.process.until(lambda: watched(daemon) == {*names}, f"{names} are watched", LOOK_SECONDS)
-
-
-def until_measured(daemon: Daemon, count: int) -> None:
-    """Wait until `count` watches have samples."""
-
-    def measured() -> bool:
-        return [stream["latency"]["events"] > 0 for stream in daemon.status()["streams"]] == [True] * count
-
-    daemon.process.until(measured, f"{count} are measured", LOOK_SECONDS)
-
-
-# How they are found
-
-
-def test_service_is_watched_as_one_apiserver(lab: HighAvailability, writing: Writing, tmp_path: Path) -> None:
-    with daemon(tmp_path, lab.kubeconfig()) as running:
-        until_watched(running, "service")
-        until_measured(running, 1)
-
-        def all_counted() -> bool:
-            return peers(running) == [len(lab.members)]
-
-        running.process.until(all_counted, "all are counted", LOOK_SECONDS)
-        roles = {apiserver["name"]: apiserver["role"] for apiserver in running.status()["apiservers"]}
-        assert roles == {"service": "member"} | {member.name: "witness" for member in lab.members}
-    assert writing.writes()
-
-
-def test_each_listed_url_is_watched(lab: HighAvailability, writing: Writing, tmp_path: Path) -> None:
-    urls = [member.url for member in lab.members[:2]]
-    with daemon(tmp_path, lab.kubeconfig(), apiservers=urls, tlsServerName=SERVICE_NAME) as running:
-        until_watched(running, *(member.name for member in lab.members[:2]))
-        until_measured(running, 2)
-        running.process.until(lambda: peers(running) == [1, 1], "counted", LOOK_SECONDS)
-        assert running.log("apiservers_hidden") == [], "the third one is announced too, and behind neither of them"
-    assert writing.writes()
-
-
-def test_load_balancer_address_is_reported_as_hiding_apiservers(
-    lab: HighAvailability, writing: Writing, tmp_path: Path
+def test_instance_of_the_daemonset_sees_by_its_witnesses_how_late_its_apiserver_is(
+    lab: HighAvailability, tmp_path: Path
 ) -> None:
-    """A load balancer is the only announced address."""
-    with announced(lab, lab.service.url):
-        for number in range(2):
+    """All that etcd sends to one apiserver is late; its own ticks would be as late, and show nothing."""
+    late, *witnesses = lab.members
+    daemon = Sampled(tmp_path / "daemon", kubeconfig(lab), **profile_of(late.url))
+    writes: list[Write] = []
+    with late.storage.late(f"constant {LATE_SECONDS:g}s"), daemon, lab.writer(witnesses[0]) as writer:
+        daemon.until_measuring("pods", "configmaps")
+
+        def named() -> bool:
+            """Write on; return whether the median of the pods is that of the link, and the cause is named."""
+            number = len(writes)
+            writes.append(writer.create(f"{NAMESPACE}/configmaps", configmap(f"witnessed-{number}")))
+            writes.append(writer.create(f"{NAMESPACE}/pods", pod(f"witnessed-{number}")))
+            status = daemon.status()
+            (stream,) = (one for one in status["streams"] if one["watch"] == "pods")
+            quantiles = [one for window in stream["latency"]["windows"] for one in window["quantiles"]]
+            medians = [one["estimate"] for one in quantiles if one["q"] == 0.5]
+            causes = {(cause["cause"], cause["apiserver"]) for cause in status["causes"]}
+            return max(medians, default=0.0) > LATE_SECONDS / 2 and ("cache_behind", late.name) in causes
+
+        daemon.process.until(named, "the delay is measured, and its cause is named", LOOK_SECONDS)
+        daemon.until(
+            lambda scrape: scrape.value("watchslo_creation_to_watch_seconds_count", watch="pods") > 0,
+            "creation timestamps are measured",
+        )
+        status, scrape = daemon.status(), daemon.scrape()
+    assert status["monitor"]["witnesses"] == {"announced": 2, "reached": 2, "why": None}
+    assert roles(status) == {
+        "service": "service",
+        late.name: "member",
+        **dict.fromkeys((each.name for each in witnesses), "witness"),
+    }
+    assert {stream["apiserver"] for stream in status["streams"]} == {late.name}
+    assert scrape.value("watchslo_witnesses", state="reached") == 2
+    requests = {row["kind"] for one in status["apiservers"] if one["role"] == "witness" for row in one["requests"]}
+    assert requests <= {"tick", "version", "discovery"}, "nothing else is asked of a witness"
+    checked, wrong = daemon.contradictions(writes)
+    assert checked > 0
+    assert not wrong, f"{len(wrong)} of {checked} samples cannot be true: {wrong[:3]}"
+
+
+def test_load_balancer_that_moves_connections_between_apiservers_of_different_age_violates_nothing(
+    lab: HighAvailability, tmp_path: Path
+) -> None:
+    """The load balancer is the only address that is announced, and the leases say that it hides three apiservers."""
+
+    def announce_leases() -> None:
+        """Create or renew the leases of two apiservers: those of one machine share a single lease."""
+        for number in range(len(lab.members) - 1):
             lab.plane.lease(f"apiserver-more-{number}")
-        with daemon(tmp_path, lab.kubeconfig(), **EACH) as running:
-            running.until_said("apiservers_hidden")
-            until_measured(running, 1)
-            (hidden,) = running.log("apiservers_hidden")
-            assert (hidden["addresses"], hidden["apiservers"]) == (1, 3)
-    assert writing.writes()
 
-
-@contextlib.contextmanager
-def announced(lab: HighAvailability, url: str) -> Iterator[None]:
-    """Announce only this URL instead of those of the members."""
     for member in lab.members:
         lab.withdraw(member.url)
-    lab.announce(url)
+    lab.announce(lab.service.url)
     try:
-        yield
+        with (
+            repeated(RENEW_SECONDS, announce_leases),
+            lab.members[0].storage.late(f"constant {LATE_SECONDS:g}s"),
+            watching(tmp_path, lab.kubeconfig(), lab.writer, known=[UNKNOWN], kubernetes=EACH) as watched,
+        ):
+            hidden = watched.daemon.until_said("apiservers_hidden")
+            assert (hidden["addresses"], hidden["apiservers"]) == (1, len(lab.members))
+            watched.until(lambda status: peers(status) == [len(lab.members)], "the apiservers are counted")
+            while_kept_up(lambda: watched.daemon, partial(spread, lab, watched), blames_no_part_of_the_way)
+            watched.verify()
+            hops = [hop for stream in watched.daemon.status()["streams"] for hop in stream["latency"]["hops"]]
+        assert {hop["hop"] for hop in hops if hop["events"]} <= {"creation_to_storage"}
     finally:
-        lab.withdraw(url)
+        lab.withdraw(lab.service.url)
         for member in lab.members:
             lab.announce(member.url)
 
 
-# What happens to them
+def spread(lab: HighAvailability, watched: Watched) -> Watched:
+    """Move all connections, several times."""
+    watched.forget()
+    for _ in range(SPREAD_TIMES):
+        least = resets(watched) + len(WATCHES)
+        lab.service.switch_on("reset", connections="open")
+        eventually(partial(has_closed, watched, least), "watches are closed", LOOK_SECONDS)
+        watched.until(lambda status: all(stream["up"] for stream in status["streams"]), "watches are open")
+    watched.until_steady(UNKNOWN)
+    return watched
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
-    """An active cause at a moment (monotonic seconds)."""
-
-    at: float
-    cause: str
-    apiserver: str | None
-    watch: str | None
-    confidence: str
-    evidence: str
+def resets(watched: Watched) -> float:
+    return watched.daemon.counted().get(RESET, 0.0)
 
 
-@dataclass
-class Watcher:
-    """Records the causes that a daemon names, and its figures of the healthy apiservers."""
-
-    daemon: Sampled
-    healthy: frozenset[str]
-    named: list[Named] = field(default_factory=list)
-    worst: float = 0.0
-
-    def look(self) -> list[Named]:
-        """Record and return the active causes."""
-        status, now = self.daemon.status(), time.monotonic()
-        named = [
-            Named(now, *(cause[key] for key in ("cause", "apiserver", "watch", "confidence", "evidence")))
-            for cause in status["causes"]
-        ]
-        self.named += named
-        for stream in self._healthy(status):
-            assert stream["up"], (stream["apiserver"], stream["watch"], stream["state"])
-            self.worst = max(self.worst, *(_p50s(stream["latency"]["windows"])))
-        return named
-
-    def calm(self) -> float:
-        """Return the seconds since an apiserver was last blamed; a stalled watch may be found only after its end."""
-        self.look()
-        return time.monotonic() - (self.last_blamed or 0.0)
-
-    @property
-    def blamed(self) -> list[Named]:
-        """What was confidently named while this machine kept up: else its own overload is the likelier cause."""
-        overloaded = {each.at for each in self.named if each.cause in OURS}
-        return [each for each in self.named if each.at not in overloaded and each.confidence != "low"]
-
-    @property
-    def last_blamed(self) -> float | None:
-        """When an apiserver was last named, not counting the overload of this machine."""
-        return max((each.at for each in self.named if each.cause not in OURS), default=None)
-
-    def look_for(self, seconds: float) -> None:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            self.look()
-            time.sleep(LOOK_SECONDS)
-
-    def first(self, name: str, causes: frozenset[str]) -> float | None:
-        """Return when one of these causes was first named for an apiserver."""
-        return next((each.at for each in self.named if each.apiserver == name and each.cause in causes), None)
-
-    def until(self, condition: Callable[[], bool], what: str) -> None:
-        self.daemon.process.until(condition, what, LOOK_SECONDS)
-
-    def counted(self) -> dict[tuple[str, str], Any]:
-        """Return the counters of healthy apiservers by apiserver and watch, without closes at the deadline."""
-        return {
-            (stream["apiserver"], stream["watch"]): {name: stream[name] for name in UNTOUCHED}
-            | stream["guarantees"]["violations"]
-            | {"closed": [row for row in stream["closed"] if row["class"] != "deadline"]}
-            for stream in self._healthy(self.daemon.status())
-        }
-
-    def _healthy(self, status: Any) -> list[Any]:
-        return [stream for stream in status["streams"] if stream["apiserver"] in self.healthy]
+def has_closed(watched: Watched, least: float) -> bool:
+    return resets(watched) >= least
 
 
-def _p50s(windows: Sequence[Any]) -> list[float]:
-    """Return the P50s of windows with many events; a short stall makes half of a few events late."""
-    large = [window for window in windows if window["events"] >= MANY_EVENTS]
-    return [0.0, *(found["estimate"] for window in large for found in window["quantiles"] if found["q"] == 0.5)]
+def blames_no_part_of_the_way(watched: Watched) -> None:
+    assert watched.risen() <= {RESET, "time travel", *OF_STOPPED_APISERVER}
+    assert {cause for cause, _ in watched.sure} <= {UNKNOWN}
 
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """A fault of one apiserver, the causes that may be named for it, and whether it answers nothing in that time."""
+    """What was observed while one apiserver failed: whom the daemon was sure to blame, and the others' counters."""
 
-    strike: Callable[[Member], contextlib.AbstractContextManager[None]]
-    causes: frozenset[str]
-    silent: bool = False
+    hurt: Member
+    blamed: frozenset[str | None]
+    before: Mapping[tuple[str, str], Any]
+    after: Mapping[tuple[str, str], Any]
 
-
-INCIDENTS = {
-    "paused": Incident(Member.paused, frozenset({"apiserver_sending"}), silent=True),
-    "cut off from etcd": Incident(lambda member: member.storage.fault("frozen-link"), frozenset({"cache_behind"})),
-    "throttled": Incident(lambda member: member.client.fault("thin-link", 3000), frozenset({"bandwidth"})),
-}
+    def judge(self) -> None:
+        assert self.blamed <= {self.hurt.name, None}, "another one was blamed"
+        assert self.after == self.before, "watches of another one were touched"
 
 
-@pytest.mark.parametrize("name", INCIDENTS)
-def test_failing_apiserver_is_named_and_the_others_are_not(
-    lab: HighAvailability, writing: Writing, tmp_path: Path, name: str
+def counted(watched: Watched, members: Sequence[Member]) -> dict[tuple[str, str], Any]:
+    """Return the counters of apiservers by apiserver and watch, without closes at the deadline."""
+    names = {member.name for member in members}
+    return {
+        (stream["apiserver"], stream["watch"]): {name: stream[name] for name in UNTOUCHED}
+        | stream["guarantees"]["violations"]
+        | {"closed": [row for row in stream["closed"] if row["class"] != "deadline"]}
+        for stream in watched.daemon.status()["streams"]
+        if stream["apiserver"] in names
+    }
+
+
+def paused(lab: HighAvailability, watched: Watched) -> Incident:
+    """Stop an apiserver until everything says that it, and no other one, answers nothing."""
+    watched.until_steady()
+    watched.forget()
+    hurt, *others = lab.members
+    before = counted(watched, others)
+    with hurt.paused():
+        watched.until(lambda _: (SENDING, hurt.name) in watched.named, "the cause is named")
+        watched.until(lambda status: status["verdict"]["verdict"] == "unresponsive", "the headline says it")
+        watched.until(partial(is_down, hurt), "its watches are down")
+        status, scrape = watched.daemon.status(), watched.daemon.scrape()
+        assert status["verdict"]["level"] == "bad"
+        assert status["verdict"]["text"].startswith(f"{hurt.name} answers nothing since ")
+        assert scrape.value("watchslo_verdict", verdict="unresponsive") == 1
+        assert scrape.value("watchslo_apiserver_up", apiserver=hurt.name) == 0
+    watched.until_steady()
+    return Incident(hurt, frozenset(apiserver for _, apiserver in watched.sure), before, counted(watched, others))
+
+
+def is_down(hurt: Member, status: Any) -> bool:
+    silent = {one["name"] for one in status["apiservers"] if one["unresponsiveFor"] is not None}
+    up = [stream["up"] for stream in status["streams"] if stream["apiserver"] == hurt.name]
+    return silent == {hurt.name} and not any(up)
+
+
+def replaced(lab: HighAvailability, watched: Watched) -> Incident:
+    """Kill an apiserver until it is named, and add another one until that is watched in its place."""
+    watched.until_steady()
+    watched.forget()
+    hurt, *others = lab.members
+    before = counted(watched, others)
+    lab.kill(hurt)
+    watched.until(lambda _: (SENDING, hurt.name) in watched.named, "the cause is named")
+    after, blamed = counted(watched, others), frozenset(apiserver for _, apiserver in watched.sure)
+    lab.withdraw(hurt.url)
+    lab.add()
+    members = {member.name for member in lab.members}
+    watched.until(
+        lambda status: {stream["apiserver"] for stream in status["streams"] if stream["up"]} == members,
+        "its replacement is watched",
+    )
+    watched.daemon.until(
+        lambda scrape: f'apiserver="{hurt.name}"' not in scrape.text,
+        "no series of the killed apiserver is left",
+    )
+    return Incident(hurt, blamed, before, after)
+
+
+def test_failing_apiserver_is_named_and_no_other_one_and_its_replacement_is_watched(
+    lab: HighAvailability, tmp_path: Path
 ) -> None:
-    incident, (hurt, *others) = INCIDENTS[name], lab.members
-    with watching(lab, tmp_path, others) as watcher:
-        before = watcher.counted()
-        began = time.monotonic()
-        with incident.strike(hurt):
-            watcher.look_for(INCIDENT_SECONDS)
-            if incident.silent:
-                verify_silence(watcher, hurt)
-        verify(watcher, writing, hurt, incident.causes, began)
-        assert watcher.counted() == before
-
-
-def test_killed_apiserver_is_named_and_its_replacement_is_watched(
-    lab: HighAvailability, writing: Writing, tmp_path: Path
-) -> None:
-    killed, *others = lab.members
-    with watching(lab, tmp_path, others) as watcher:
-        before = watcher.counted()
-        began = time.monotonic()
-        lab.kill(killed)
-        watcher.look_for(INCIDENT_SECONDS)
-        lab.withdraw(killed.url)
-        added = lab.add()
-        verify(watcher, writing, killed, frozenset({"apiserver_sending"}), began)
-        assert watcher.counted() == before
-        until_watched(watcher.daemon, added.name, *(member.name for member in others))
-        names = {apiserver["name"] for apiserver in watcher.daemon.status()["apiservers"]}
-        assert killed.name not in names
-        watcher.daemon.until(
-            lambda scrape: f'apiserver="{killed.name}"' not in scrape.text,
-            "no series of the killed apiserver is left",
-        )
-
-
-@contextlib.contextmanager
-def watching(lab: HighAvailability, folder: Path, healthy: Sequence[Member]) -> Iterator[Watcher]:
-    """Run a daemon that has measured all apiservers for `STEADY_SECONDS`."""
-    watch = [{"resource": resource} for resource in WATCHES]
-    with Sampled(folder, lab.kubeconfig(), kubernetes=EACH, watch=watch) as running:
-        until_watched(running, *(member.name for member in lab.members))
-        running.process.until(lambda: not running.status()["causes"], "all is well", LOOK_SECONDS)
-        watcher = Watcher(running, frozenset(member.name for member in healthy))
-        watcher.look_for(STEADY_SECONDS)
-        watcher.until(lambda: not watcher.look(), "all is well")
-        watcher.named.clear()
-        watcher.worst = 0.0
-        yield watcher
-
-
-def verify_silence(watcher: Watcher, hurt: Member) -> None:
-    """Check that everything says that this apiserver, and no other, answers nothing, and that its watches are down."""
-
-    def said() -> bool:
-        watcher.look()
-        return bool(watcher.daemon.status()["verdict"]["verdict"] == "unresponsive")
-
-    watcher.until(said, "the headline says it")
-    watcher.look_for(INCIDENT_SECONDS)
-    status, scrape = watcher.daemon.status(), watcher.daemon.scrape()
-    assert status["verdict"]["level"] == "bad"
-    assert status["verdict"]["text"].startswith(f"{hurt.name} answers nothing since ")
-    assert scrape.value("watchslo_verdict", verdict="unresponsive") == 1
-    assert {one["name"] for one in status["apiservers"] if one["unresponsiveFor"] is not None} == {hurt.name}
-    assert scrape.value("watchslo_apiserver_up", apiserver=hurt.name) == 0
-    assert [stream["up"] for stream in status["streams"] if stream["apiserver"] == hurt.name] == [False] * len(WATCHES)
-    problems = status["trust"]["text"].partition("has a problem: ")[2]
-    assert "Clock" not in problems, "it is not our problem; our own lag may be one, on a busy machine"
-
-
-def verify(watcher: Watcher, writing: Writing, hurt: Member, causes: frozenset[str], began: float) -> None:
-    """Check the causes named for an incident that is over: which apiserver, when, and the samples."""
-    ended = time.monotonic()
-    eventually(lambda: watcher.calm() >= AFTERWARDS_SECONDS, f"cleared: {watcher.named[-1:]}", LOOK_SECONDS)
-    cleared = watcher.last_blamed or ended
-    named = {(each.cause, each.apiserver, each.watch, each.confidence): each for each in reversed(watcher.named)}
-    for each in named.values():
-        print(f"{each.at - began:.1f} s: {each}")
-    first = watcher.first(hurt.name, causes)
-    print(f"named after {(first or time.monotonic()) - began:.1f} s, cleared after {cleared - ended:.1f} s")
-    assert first is not None, f"{hurt.name} was never named with any of {sorted(causes)}"
-    assert {each.apiserver for each in watcher.blamed} <= {hurt.name, None}, "another was blamed"
-    sure = {each.cause for each in watcher.named if each.confidence == "high"}
-    assert sure <= causes | OURS, "it was sure, and wrong"
-    assert watcher.worst < LATE_SECONDS
-    checked, wrong = watcher.daemon.contradictions(writing.writes())
-    assert checked > 0
-    assert not wrong, f"{len(wrong)} of {checked} samples cannot be true: {wrong[:3]}"
+    """First it stands still and comes back, then it is killed."""
+    with watching(tmp_path, lab.kubeconfig(), lab.writer, kubernetes=EACH) as watched:
+        for play in (paused, replaced):
+            while_kept_up(lambda: watched.daemon, partial(play, lab, watched), Incident.judge)
+        watched.verify()
