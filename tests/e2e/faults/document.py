@@ -49,7 +49,7 @@ The rows of violated guarantees read every event a second time (`guarantees: {le
 compared with an inventory only, which these watches do not have, so a MODIFIED event that comes as ADDED counts as what
 it says.
 
-`tests/e2e/test_strategies.py` shows the effect of a slow list on a real watch cache, with 25,000 pods.
+`tests/e2e/test_expiry.py` shows the effect of a slow list on a real watch cache, with 25,000 pods.
 """
 
 

@@ -1,21 +1,19 @@
-"""List strategies: rehearsals against real and simulated apiservers, also where the watch cache turns over."""
+"""What does a 410 cost me, and which list strategy avoids it? Rehearsals, headroom, and lists while etcd compacts."""
 
 import asyncio
 import base64
 import contextlib
 import itertools
 import json
-import os
-import pty
-import signal
-import subprocess
+import re
 import threading
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
+from urllib.error import HTTPError
 from uuid import UUID
 
 import pytest
@@ -23,10 +21,12 @@ import pytest
 from tests.contract.backend import CURRENT
 from tests.contract.cluster import PODS, RealCluster, connection
 from tests.contract.watch import frames
+from tests.e2e.watched import watching
 from tests.support.assets import Assets
+from tests.support.background import repeated
 from tests.support.control_plane import ControlPlane, Etcd, write_kubeconfig
-from tests.support.daemon import WATCHSLO, Simulator, watchslo
-from tests.support.process import PATIENCE_SECONDS
+from tests.support.daemon import LOOK_SECONDS, Daemon, Simulator, config_file, watchslo
+from tests.support.process import PATIENCE_SECONDS, eventually
 from tests.support.writer import configmap, given_up, pod
 from watchslo.kube.client import Client, Page, Selectors, WatchResponse
 from watchslo.kube.limiter import Limiter
@@ -48,6 +48,11 @@ TURNED_OVER = {
     "objects": [{"resource": "pods", "count": 5000, "size": "full"}],
     "workload": [{"resource": "pods", "rate": 600}],
 }
+FORGETFUL = {
+    "cluster": {"window": 200},
+    "workload": [{"resource": "configmaps", "rate": 20}, {"resource": "secrets", "rate": 50}],
+}
+TOO_OLD = re.compile(r"too old resource version: 1 \((\d+)\)")
 
 
 def fill(plane: ControlPlane) -> None:
@@ -79,20 +84,6 @@ def full_old(old_control_plane: ControlPlane) -> ControlPlane:
     return old_control_plane
 
 
-@pytest.fixture(scope="module", autouse=True)
-def turned_over(tmp_path_factory: pytest.TempPathFactory) -> Iterator[subprocess.Popen[str]]:
-    """A rehearsal in which each list takes longer than the headroom; it is slow and runs parallel to the others."""
-    folder = tmp_path_factory.mktemp("turned-over")
-    kubeconfig = folder / "kubeconfig"
-    options = ("--strategy", "paged", "--strategy", "stream", "-o", "json")
-    command: list[str | Path] = [WATCHSLO, "rehearse", "pods", *options, "--kubeconfig", kubeconfig]
-    with Simulator(folder, "--config", json.dumps(TURNED_OVER)) as simulator:
-        write_kubeconfig(kubeconfig, {"server": simulator.url}, {})
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as rehearsing:
-            yield rehearsing
-            rehearsing.kill()
-
-
 def rehearsed(kubeconfig: Path, *arguments: str) -> dict[str, Any]:
     """Return the result of a rehearsal of one resource, from `-o json`."""
     done = watchslo("rehearse", *arguments, "--kubeconfig", kubeconfig, "-o", "json")
@@ -117,18 +108,6 @@ def test_each_strategy_syncs_with_the_expected_requests(full: ControlPlane) -> N
     assert answer["use"] == "stream"
 
 
-def test_several_resources_are_rehearsed_together(full: ControlPlane) -> None:
-    done = watchslo(
-        *("rehearse", "configmaps", "namespaces", "--strategy", "paged", "--repeat", "2"),
-        *("--kubeconfig", full.kubeconfig()),
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.count("Use paged. ") == 2
-    assert "in 2 of 2 runs" in done.stdout
-    assert "namespaces, " in done.stdout
-    assert NAMESPACE not in done.stdout, "no object is named"
-
-
 def test_apiserver_without_streamed_lists_falls_back_to_pages(full_old: ControlPlane) -> None:
     arguments = ("configmaps", "-n", NAMESPACE, "--strategy", "paged", "--strategy", "stream")
     answer = rehearsed(full_old.kubeconfig(), *arguments)
@@ -139,9 +118,6 @@ def test_apiserver_without_streamed_lists_falls_back_to_pages(full_old: ControlP
     assert "(stream: fell back to pages, as the apiserver streams no lists)" in answer["why"]
 
 
-TRIES = 4  # a list of the apiserver itself at the same moment leaves nothing proven
-
-
 @pytest.mark.parametrize(("plane", "pages"), [("full", "watch cache"), ("full_old", "etcd")])
 def test_counters_of_the_apiserver_prove_where_lists_are_read(
     request: pytest.FixtureRequest, plane: str, pages: str
@@ -149,91 +125,113 @@ def test_counters_of_the_apiserver_prove_where_lists_are_read(
     expected = {"tail": pages, "paged": pages, "cache": "watch cache", "relist": "watch cache", "relist-paged": pages}
     chosen = [argument for name in expected for argument in ("--strategy", name)]
     kubeconfig, unproven = request.getfixturevalue(plane).kubeconfig(), {*expected}
-    for _ in range(TRIES):
+
+    def proven() -> bool:
+        """Rehearse once more: a list of the apiserver itself at the same moment leaves nothing proven."""
         answer = rehearsed(kubeconfig, "configmaps", "-n", NAMESPACE, *chosen)
         sources = {run["strategy"]: run["source"] for run in answer["runs"]}
         assert {name: source["lists"] for name, source in sources.items()} == expected
         assert all(run["apiserver"]["memoryAfter"] > 0 for run in answer["runs"])
         assert [run["objects"] for run in answer["runs"]] == [0, *[OBJECTS] * 4]
-        unproven -= {name for name, source in sources.items() if source["evidence"] == "metrics"}
-        if not unproven:
-            break
-    assert not unproven
+        unproven.difference_update(name for name, source in sources.items() if source["evidence"] == "metrics")
+        return not unproven
+
+    eventually(proven, "all sources are proven")
 
 
-def test_settings_change_what_is_sent_and_not_which_objects(full: ControlPlane) -> None:
-    varied = ("--strategy", "paged", "--strategy", "watch-zero", "--representation", "all", "--gzip")
-    answer = rehearsed(full.kubeconfig(), "configmaps", "-n", NAMESPACE, *varied, "--page-size", "50")
-    sizes = {run["variant"]["label"]: run["bytes"] for run in answer["runs"]}
-    assert sizes["paged, table"] < sizes["paged"]
-    assert sizes["paged, protobuf"] < sizes["paged"]
-    assert sizes["paged, gzip"] < sizes["paged"] / 2
-    assert all(run["objects"] == OBJECTS and run["synced"] is not None for run in answer["runs"])
-    assert all(run["variant"]["sentAs"] == run["variant"]["representation"] for run in answer["runs"])
-    assert {run["pages"] for run in answer["runs"] if run["variant"]["pageSize"] == 50} == {OBJECTS // 50}
-
-
-def test_all_resources_have_a_recommendation_or_a_reason(full: ControlPlane) -> None:
-    options = ("--all", "--strategy", "paged", "--exclude", "configmaps", "--kubeconfig", full.kubeconfig())
-    done = watchslo("rehearse", *options, "-o", "json")
-    assert (done.returncode, done.stderr) == (0, "")
-    answers = {f"{answer['resource']}.{answer['group']}": answer for answer in json.loads(done.stdout)}
-    assert "configmaps." not in answers
-    assert answers["namespaces."]["use"] == "paged"
-    assert all(answer["use"] or answer["skipped"] for answer in answers.values())
-    assert NAMESPACE not in done.stdout, "no object is named"
-
-
-def test_more_objects_than_the_limit_are_refused(full: ControlPlane) -> None:
-    done = watchslo(
-        *("rehearse", "configmaps", "-n", NAMESPACE, "--max-objects", "1000", "--kubeconfig", full.kubeconfig())
-    )
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        "watchslo: configmaps: there are 1,100 objects, and each rehearsal lists them all; "
-        "pass --max-objects 1100 if the apiserver can handle that\n"
-    )
-
-
-def test_ctrl_c_prints_the_finished_rehearsals(full: ControlPlane) -> None:
-    """Ctrl-C comes once the progress bar shows the second strategy."""
-    terminal, stderr = pty.openpty()
-    options = ("--repeat", "100", "--kubeconfig", full.kubeconfig())
-    command: list[str | Path] = [WATCHSLO, "rehearse", "namespaces", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True) as rehearsing:
-        os.close(stderr)
-        shown = b""
-        while b"namespaces: paged" not in shown:
-            shown += os.read(terminal, 65536)
-        rehearsing.send_signal(signal.SIGINT)
-        shown += _drain(terminal)
-        out, _ = rehearsing.communicate(timeout=PATIENCE_SECONDS)
-    assert (rehearsing.returncode, b"Traceback" in shown) == (130, False)
-    shown_strategies = out.splitlines()[1].split()  # those that ended before
-    assert shown_strategies == ["tail", *INFORMERS][: len(shown_strategies)]
-    assert shown_strategies
-    assert out.endswith("No recommendation: the rehearsal ended before all runs were done.\n")
-
-
-def _drain(terminal: int) -> bytes:
-    """Return the rest of the output, until the other side of the terminal is closed."""
-    said = b""
-    with contextlib.suppress(OSError):
-        while chunk := os.read(terminal, 65536):
-            said += chunk
-    os.close(terminal)
-    return said
-
-
-def test_short_headroom_excludes_the_paged_strategy(turned_over: subprocess.Popen[str]) -> None:
-    out, err = turned_over.communicate(timeout=PATIENCE_SECONDS)
-    assert (turned_over.returncode, err) == (0, "")
-    (answer,) = json.loads(out)
+def test_rehearsal_excludes_the_paged_strategy_where_a_list_takes_longer_than_the_headroom(tmp_path: Path) -> None:
+    with Simulator(tmp_path, "--config", json.dumps(TURNED_OVER)) as simulator:
+        write_kubeconfig(tmp_path / "kubeconfig", {"server": simulator.url}, {})
+        answer = rehearsed(tmp_path / "kubeconfig", "pods", "--strategy", "paged", "--strategy", "stream")
     paged, stream = answer["runs"]
     assert paged["expired"]["watch"] > 0
     assert stream["synced"] is not None
     assert answer["use"] == "stream"
     assert "(paged: 410 when the watch opened)" in answer["why"]
+
+
+def test_headroom_of_each_cache_is_reported_by_one_watch(tmp_path: Path) -> None:
+    """The oldest revision moves: the reported one is between those that a client finds before and after."""
+    watches = [{"resource": "configmaps"}, {"resource": "secrets"}]
+    names = [watch["resource"] for watch in watches]
+    config, kubeconfig = config_file(tmp_path, watch=watches, metrics="full"), tmp_path / "kubeconfig"
+    with Simulator(tmp_path, "--config", json.dumps(FORGETFUL)) as simulator:
+        write_kubeconfig(kubeconfig, {"server": simulator.url}, {})
+        before = {name: eventually(partial(oldest, simulator, name), f"{name} forgets") for name in names}
+        with Daemon(tmp_path / "daemon", "--config", config, "--kubeconfig", kubeconfig) as daemon:
+
+            def found() -> dict[str, Any] | None:
+                history = {name: stream["history"] for name, stream in daemon.streams().items()}
+                return history if all(history.values()) else None
+
+            reported = daemon.process.until(found, "both are reported", LOOK_SECONDS)
+            opened = daemon.scrape().total("watchslo_api_requests_total", kind="history")
+            after = {name: eventually(partial(oldest, simulator, name), f"{name} forgets") for name in names}
+            unknown = len(daemon.log("history_unknown"))
+        for name in names:
+            assert before[name] <= int(reported[name]["oldest"]) <= after[name]
+            assert not reported[name]["complete"]
+            assert reported[name]["seconds"]["lower"] > 0
+        assert len(names) <= opened <= len(names) + unknown
+
+
+def oldest(simulator: Simulator, resource: str) -> int | None:
+    """Return the oldest revision from which a watch may begin, by the refusal of a watch from the first one."""
+    url = f"{simulator.url}/api/v1/{resource}?watch=1&resourceVersion=1&timeoutSeconds=1"
+    try:
+        with urllib.request.urlopen(url, timeout=PATIENCE_SECONDS) as answer:
+            text = answer.read().decode()
+    except HTTPError as error:
+        text = error.read().decode()
+    refusal = TOO_OLD.search(text)
+    return int(refusal[1]) if refusal else None
+
+
+# Compaction during lists
+
+
+COMPACTION_SECONDS = 0.3
+COMPACTIONS = 30  # on a busy machine, no cache would survive for long
+LISTING = ("tail", "paged", "parallel", "stream", "cache")
+
+
+@pytest.mark.long
+@pytest.mark.version("1.36")
+def test_lists_during_compactions_find_a_revision_and_report_what_they_missed(
+    assets_of: Callable[[str], Assets], minor: str, tmp_path: Path
+) -> None:
+    """Each watch has to list again, because the apiserver has restarted with an empty cache."""
+    found = assets_of(minor)
+    compacted: list[int] = []
+    watches = [
+        {"resource": resource, "namespace": "default", "name": f"{resource}-{strategy}", "list": strategy}
+        for resource in ("configmaps", "events")
+        for strategy in LISTING
+    ]
+    with Etcd(tmp_path, found.etcd) as etcd, ControlPlane(tmp_path, found.kube_apiserver, etcd, apiservers=2) as plane:
+        first, second = plane.apiservers
+        with second.writer(plane.token) as writer:
+            for number in range(OBJECTS):
+                writer.create("/api/v1/namespaces/default/configmaps", configmap(f"filled-{number}"))
+
+        def compact() -> None:
+            """Compact everything older than now, unless nothing has been written since the last time."""
+            with contextlib.suppress(HTTPError):
+                etcd.compact(etcd.revision())
+            compacted.append(etcd.revision())
+
+        open_writer = partial(second.writer, plane.token)
+        with watching(tmp_path, plane.kubeconfig(), open_writer, watches) as watched:
+            first.process.kill()
+            with repeated(COMPACTION_SECONDS, compact):
+                first.start()
+                first.wait_ready()
+                enough = len(compacted) + COMPACTIONS
+                eventually(lambda: len(compacted) > enough, "many compactions")
+            watched.until_steady()
+            watched.verify()
+            assert "relist expired" in watched.risen()
+        first.process.kill()
 
 
 # A cache that turns over while the list is read
@@ -246,7 +244,6 @@ MEMORY_SECONDS = 75.0
 WRITE_EVERY_SECONDS = 0.194  # a cache holds 100 changes times a power of two: 400 changes then are 77.6 s
 
 LEAST_EVENTS = 100  # a cache keeps at least 100 changes of any age
-LOOK_SECONDS = 0.5
 COLLECTION = PODS.path("default")
 
 
@@ -303,26 +300,15 @@ def encoded(value: bytes) -> str:
 @contextlib.contextmanager
 def writing(plane: ControlPlane) -> Iterator[None]:
     """Change a random pod at a steady rate, without catching up after a delay."""
-    over = threading.Event()
+    random, versions = Random(COUNT), itertools.count()
 
     def write() -> None:
-        random = Random(COUNT)
-        with plane.writer() as writer:
-            for version in itertools.count():
-                began = time.monotonic()
-                change = {"metadata": {"annotations": {"version": str(version)}}}
-                with given_up():
-                    writer.patch(f"{COLLECTION}/{name(random.randrange(COUNT))}", change)
-                if over.wait(max(0.0, began + WRITE_EVERY_SECONDS - time.monotonic())):
-                    return
+        change = {"metadata": {"annotations": {"version": str(next(versions))}}}
+        with given_up():
+            writer.patch(f"{COLLECTION}/{name(random.randrange(COUNT))}", change)
 
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
+    with plane.writer() as writer, repeated(WRITE_EVERY_SECONDS, write):
         yield
-    finally:
-        over.set()
-        thread.join()
 
 
 class SlowReader(Client):
@@ -351,7 +337,7 @@ class SlowReader(Client):
 
     async def _forgotten(self) -> bool:
         """Return True if a watch from the revision of the first page gets a 410."""
-        request = WatchRequest(self._first, timeout=60)
+        request = WatchRequest(self._first, int(PATIENCE_SECONDS))
         async with self.watch(PODS, None, Selectors(), request, Representation.TABLE) as stream:
             if not isinstance(stream, WatchResponse):
                 return False  # the apiserver answers late
@@ -366,25 +352,21 @@ async def rehearse(plane: ControlPlane, name: str) -> Rehearsal:
         return await rehearse_once(STRATEGIES[name], client, PODS, None, random=lambda: 0.0)
 
 
-Column = Callable[[Rehearsal], str]
-COLUMNS: dict[str, Column] = {
-    "strategy": lambda run: run.strategy,
-    "s to synced": lambda run: "never" if run.synced is None else f"{run.synced:.1f}",
-    "requests": lambda run: f"{run.requests}",
-    "pages": lambda run: f"{run.pages}",
-    "MB": lambda run: f"{run.size / 1e6:.1f}",
-    "objects": lambda run: f"{run.objects:,}",
-    "events during it": lambda run: f"{run.events:,}",
-    "410s": lambda run: f"{run.expired}",
-}
-
-
 def table(runs: list[Rehearsal]) -> str:
-    lines = [list(COLUMNS), *([column(run) for column in COLUMNS.values()] for run in runs)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
+    """Return the runs as a table for docs/watching.md."""
+    columns = ("strategy", "s to synced", "requests", "pages", "MB", "objects", "events during it", "410s")
+    rows = [
+        (
+            run.strategy,
+            "never" if run.synced is None else f"{run.synced:.1f}",
+            *(run.requests, run.pages, f"{run.size / 1e6:.1f}", run.objects, run.events, run.expired),
+        )
+        for run in runs
+    ]
+    return "\n".join(" | ".join(map(str, row)) for row in (columns, *rows))
 
 
+@pytest.mark.long
 async def test_only_the_paged_strategy_starts_its_watch_too_late(
     plane: ControlPlane, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
