@@ -2,7 +2,6 @@
 
     with Partitioned(folder, assets, apart=("/pods", "/events")) as lab:
         config_file(folder, kubernetes=lab.kubernetes, watch=[...])
-        lab.etcd_of("/pods")                       # the etcd with only pods; that of all other resources is lab.main
         lab.keep_apart("/pods", "/events", "/configmaps")  # restarts the apiservers one after the other
 
 A resource that moves to another etcd has no objects there: nothing is copied.
@@ -54,10 +53,6 @@ class Partitioned:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
-
-    def etcd_of(self, resource: str) -> Etcd:
-        """Return the etcd that has this resource now."""
-        return self._own[resource] if resource in self._apart else self.main
 
     def keep_apart(self, *resources: str) -> None:
         """Keep exactly these resources in etcds of their own from now on: restart the apiservers one by one.

@@ -1,0 +1,331 @@
+"""Is it etcd, kine, a cluster, or several etcds? Each storage is recognised, and measured by its own clock."""
+
+import contextlib
+import itertools
+import os
+import signal
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.e2e.watched import Watched, watching
+from tests.fidelity.cases import Traffic
+from tests.fidelity.writing import Make, Writing
+from tests.support import assets as programs
+from tests.support.assets import Assets
+from tests.support.background import repeated
+from tests.support.control_plane import SERVICE_NAME, ControlPlane, Etcd, override
+from tests.support.daemon import LOOK_SECONDS, Daemon, Proxy, config_file
+from tests.support.etcd_cluster import EtcdCluster
+from tests.support.kept_up import while_kept_up
+from tests.support.kine import Kine, PollProxy, Postgres, Sqlite, is_kine
+from tests.support.partitioned import APART, Partitioned
+from tests.support.process import Process
+from tests.support.sampled import Sampled
+from tests.support.writer import Write, Writer, configmap, pod
+
+NAMESPACE = "/api/v1/namespaces/default"
+CONFIGMAPS = f"{NAMESPACE}/configmaps"
+TRAFFIC = Traffic("storages", rate=10.0)
+SAMPLES = 50
+RENEW_SECONDS = 10.0  # a lease counts for a minute
+
+
+# kine, which finds the changes of other servers by a poll
+
+
+def verify(daemon: Sampled, writes: Mapping[str, list[Write]]) -> None:
+    """Check all samples of these writes, by watch, against the times of the writes."""
+    for watch, of_watch in writes.items():
+        checked, wrong = daemon.contradictions(of_watch, watch)
+        assert checked >= SAMPLES, watch
+        assert not wrong, f"{len(wrong)} of {checked} samples of {watch} cannot be true: {wrong[:3]}"
+
+
+def polls(daemon: Daemon) -> bool:
+    return any(ticker["polls"] for domain in daemon.status()["domains"] for ticker in domain["tickers"])
+
+
+def names_the_poll(daemon: Daemon) -> bool:
+    """Return whether the poll of the storage is a cause."""
+    return "storage_poller" in [one["cause"] for one in daemon.status()["causes"]]
+
+
+def test_kine_on_sqlite_is_recognised_and_measured(tmp_path: Path, assets: Assets) -> None:
+    kine = programs.find(os.environ, programs.KINE)
+    with (
+        Kine(tmp_path, kine, Sqlite(tmp_path)) as storage,
+        ControlPlane(tmp_path, assets.kube_apiserver, storage) as plane,
+        Sampled(tmp_path / "daemon", plane.kubeconfig(), watch=[{"resource": "configmaps"}]) as daemon,
+        Writing(plane.writer, CONFIGMAPS, configmap, TRAFFIC, seed=1) as writing,
+    ):
+        daemon.until(is_kine, "kine is found")
+        daemon.until_samples("configmaps", SAMPLES)
+        assert not polls(daemon)
+        verify(daemon, {"configmaps": [*writing.writes()]})
+
+
+def test_kine_on_postgres_is_recognised_and_its_stopped_poll_is_named(tmp_path: Path, assets: Assets) -> None:
+    """All writes go through another server, so that each event waits for a poll."""
+    kine = programs.find(os.environ, programs.KINE)
+    with contextlib.ExitStack() as stack:
+        database = stack.enter_context(Postgres(tmp_path))
+        proxy = stack.enter_context(PollProxy(database))
+        first = stack.enter_context(Kine(tmp_path, kine, database, through=proxy.endpoint))
+        second = stack.enter_context(Kine(tmp_path, kine, database, "other-kine"))
+        plane = ControlPlane(tmp_path, assets.kube_apiserver, first)
+        other = plane.add(second.url)
+        stack.enter_context(plane)
+        # Both apiservers have the lease of this host; the daemon must know that there are two.
+        stack.enter_context(repeated(RENEW_SECONDS, lambda: plane.lease("other-host")))
+        watches = [{"resource": "configmaps"}, {"resource": "secrets"}]
+        daemon = stack.enter_context(Sampled(tmp_path / "daemon", plane.kubeconfig(), watch=watches))
+        writing = stack.enter_context(
+            Writing(lambda: other.writer(plane.token), CONFIGMAPS, configmap, TRAFFIC, seed=1)
+        )
+        daemon.until_measuring("configmaps", "secrets")
+        daemon.until(is_kine, "kine is found")
+        daemon.process.until(lambda: polls(daemon), "polls are known", LOOK_SECONDS)
+
+        def play() -> bool:
+            """Stop the poll until it is named; return whether it was named while it ran."""
+            daemon.until_samples("configmaps", daemon.samples("configmaps") + SAMPLES)
+            named = names_the_poll(daemon)
+            with proxy.stopped():
+                daemon.process.until(lambda: names_the_poll(daemon), "the cause is named", LOOK_SECONDS)
+            daemon.process.until(lambda: not names_the_poll(daemon), "the cause has ended", LOOK_SECONDS)
+            return named
+
+        def judge(named: bool) -> None:  # noqa: FBT001 - it is a statement to judge
+            assert not named
+
+        while_kept_up(lambda: daemon, play, judge)
+        daemon.until_samples("configmaps", daemon.samples("configmaps") + SAMPLES)
+        assert daemon.scrape().values("watchslo_storage_proven") == [1.0]
+        assert daemon.status()["domains"][0]["resets"] == 0
+        verify(daemon, {"configmaps": [*writing.writes()]})
+
+
+# Resources in etcds of their own
+
+
+def plain(name: str) -> dict[str, Any]:
+    return {"metadata": {"name": name}}
+
+
+def event(name: str) -> dict[str, Any]:
+    return {"metadata": {"name": name, "namespace": "default"}, "involvedObject": {"namespace": "default"}}
+
+
+WRITTEN: dict[str, tuple[str, Make]] = {
+    "pods": (f"{NAMESPACE}/pods", pod),
+    "events": (f"{NAMESPACE}/events", event),
+    "leases.coordination.k8s.io": ("/apis/coordination.k8s.io/v1/namespaces/default/leases", plain),
+    "configmaps": (CONFIGMAPS, configmap),
+    "secrets": (f"{NAMESPACE}/secrets", plain),
+}
+"""The collection of each watch, and what makes its objects."""
+MOVED = ("pods", "events", "leases.coordination.k8s.io")
+STAYING = ("configmaps", "secrets")
+STORAGES = sorted([*((watch,) for watch in MOVED), STAYING])
+
+
+@contextlib.contextmanager
+def writing_all(lab: Partitioned, seed: int) -> Iterator[Mapping[str, Writing]]:
+    """Write to all watched resources, through the last apiserver."""
+    with contextlib.ExitStack() as stack:
+        yield {
+            watch: stack.enter_context(Writing(partial(lab.writer, 1), collection, make, TRAFFIC, seed))
+            for watch, (collection, make) in WRITTEN.items()
+        }
+
+
+def until_measured(daemon: Sampled) -> None:
+    """Wait until all watches are open, belong to the domains of their clocks, and have more samples than now."""
+
+    def counted() -> dict[tuple[str, str], int]:
+        return {
+            (stream["apiserver"], stream["watch"]): stream["latency"]["events"]
+            for stream in daemon.status()["streams"]
+            if stream["up"] and stream["membership"] == "member"
+        }
+
+    before = counted()
+
+    def measured() -> bool:
+        now = counted()
+        return len(now) == 2 * len(WRITTEN) and all(now[key] >= before.get(key, 0) + SAMPLES for key in now)
+
+    daemon.process.until(measured, "every watch is measured", LOOK_SECONDS)
+
+
+def storages(daemon: Sampled) -> list[tuple[str, ...]]:
+    """Return the watches of each domain, in order; a watch whose apiservers are in two domains appears twice."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for stream in daemon.status()["streams"]:
+        found[stream["domain"]].add(stream["watch"])
+    return sorted(tuple(sorted(watches)) for watches in found.values())
+
+
+def test_storage_split_at_run_time_moves_only_what_has_moved(assets: Assets, tmp_path: Path) -> None:
+    """The apiservers restart with overrides one after the other; the ticks are on a resource that moves."""
+    watch = [{"resource": resource} for resource in WRITTEN]
+    with Partitioned(tmp_path, assets, apart=()) as lab:
+        kubeconfig = lab.plane.kubeconfig()
+        with Sampled(tmp_path / "daemon", kubeconfig, kubernetes=lab.kubernetes, watch=watch) as daemon:
+            with writing_all(lab, seed=1) as before:
+                until_measured(daemon)
+            assert storages(daemon) == [tuple(sorted(WRITTEN))]
+            lab.keep_apart(*APART)
+            with writing_all(lab, seed=2) as after:
+                daemon.process.until(lambda: storages(daemon) == STORAGES, "the storages are found", LOOK_SECONDS)
+                until_measured(daemon)
+            daemon.until(
+                lambda scrape: scrape.total("watchslo_storage_info", kind="sequence") == len(STORAGES),
+                "each storage is known",
+            )
+            status = daemon.status()
+            assert {domain["name"]: domain["resets"] for domain in status["domains"]}["main"] == 0
+            assert {stream["domain"] for stream in status["streams"] if stream["watch"] in STAYING} == {"main"}
+            for stream in status["streams"]:
+                restored = stream["relists"].get("domain_reset", 0)
+                assert restored <= (stream["watch"] in MOVED), (stream["watch"], restored)
+            verify(daemon, {of: [*before[of].writes(), *after[of].writes()] for of in WRITTEN})
+
+
+# Three members of etcd
+
+
+@dataclass(frozen=True, slots=True)
+class Stacked:
+    """Three members of etcd, and three apiservers: one asks all members, the others only the first or the second."""
+
+    etcd: EtcdCluster
+    plane: ControlPlane
+
+    def names(self) -> list[str]:
+        """Return how watchslo calls the apiservers."""
+        return [urlsplit(apiserver.url).netloc for apiserver in self.plane.apiservers]
+
+    def open_writer(self) -> Writer:
+        """Return a writer of the apiserver whose member is not hurt."""
+        return self.plane.apiservers[2].writer(self.plane.token)
+
+
+@pytest.fixture
+def stacked(assets: Assets, tmp_path: Path) -> Iterator[Stacked]:
+    with contextlib.ExitStack() as stack:
+        etcd = stack.enter_context(EtcdCluster(tmp_path, assets.etcd))
+        plane = ControlPlane(tmp_path, assets.kube_apiserver, etcd)
+        for member in etcd.members[:2]:
+            plane.add(member.url)
+        stack.enter_context(plane)
+        for apiserver in plane.apiservers:
+            stack.callback(apiserver.process.kill)  # a clean end takes seconds
+        yield Stacked(etcd, plane)
+
+
+def test_members_of_etcd_that_lead_halt_and_die_cost_no_event_and_only_their_apiserver_is_blamed(
+    stacked: Stacked, tmp_path: Path
+) -> None:
+    keys = {"apiservers": [apiserver.url for apiserver in stacked.plane.apiservers], "tlsServerName": SERVICE_NAME}
+    folder = tmp_path / "watched"
+    folder.mkdir()
+    everyone, its_own, _ = stacked.names()
+    hurt, sound, third = stacked.etcd.members
+
+    def led() -> Watched:
+        watched.forget()
+        for member in (hurt, third, sound):
+            stacked.etcd.lead(member)
+            watched.until_steady()
+        return watched
+
+    def blames_nobody(watched: Watched) -> None:
+        assert {apiserver for _, apiserver in watched.sure} <= {None}
+        assert watched.risen() <= {"stall", "closed network/stalled"}, "a machine may stop it for longer than allowed"
+
+    def halted() -> Watched:
+        watched.forget()
+        stacked.etcd.lead(sound)
+        with halting(hurt.process):
+            watched.until(lambda _: ("cache_behind", its_own) in watched.named, "its apiserver is named")
+        watched.until_steady()
+        return watched
+
+    def killed() -> Watched:
+        watched.forget()
+        stacked.etcd.lead(hurt)
+        hurt.process.kill()
+        watched.until(lambda _: any(apiserver == its_own for _, apiserver in watched.named), "its apiserver is named")
+        hurt.start()
+        watched.until_steady()
+        return watched
+
+    def blames_no_other(watched: Watched) -> None:
+        assert {apiserver for _, apiserver in watched.sure} <= {its_own, everyone, None}
+
+    with watching(folder, stacked.plane.kubeconfig(), stacked.open_writer, kubernetes=keys) as watched:
+        while_kept_up(lambda: watched.daemon, led, blames_nobody)
+        watched.verify()
+        for play in (halted, killed):
+            while_kept_up(lambda: watched.daemon, play, blames_no_other)
+        watched.verify()
+
+
+@contextlib.contextmanager
+def halting(process: Process) -> Iterator[None]:
+    """Stop a process by SIGSTOP while the context is open."""
+    process.signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        process.signal(signal.SIGCONT)
+
+
+# Watch caches
+
+
+LATE_SECONDS = 0.5
+
+
+def test_caches_that_are_switched_on_and_off_are_found_and_hide_no_lag(assets: Assets, tmp_path: Path) -> None:
+    """That of events is half a second behind: ticks on events would wait for it, and show milliseconds."""
+    watches = [{"resource": name, "hops": True} for name in ("configmaps", "events", "secrets")]
+    with Etcd(tmp_path, assets.etcd) as etcd, Proxy(tmp_path, "storage", etcd.url) as storage:
+        flags = ["--watch-cache-sizes=configmaps#0,events#1000", override("/events", storage.url)]
+        with ControlPlane(tmp_path, assets.kube_apiserver, etcd, flags=flags) as plane:
+            etcd.compact(etcd.revision())
+            plane.apiservers[0].restart()  # so that all caches are young
+            config, numbers = config_file(tmp_path, watch=watches), itertools.count()
+            with (
+                storage.late(f"constant {LATE_SECONDS:g}s"),
+                Daemon(tmp_path, "--config", config, "--kubeconfig", plane.kubeconfig()) as daemon,
+                plane.writer() as writer,
+            ):
+                daemon.until_measuring("configmaps", "events", "secrets")
+                daemon.until_said("ticking", on=["configmaps"], blind=False)
+
+                def whole() -> dict[str, Any] | None:
+                    """Write on until the caches and hops are known, and there is a median of the last events."""
+                    for name in ("configmaps", "events"):
+                        collection, make = WRITTEN[name]
+                        writer.create(collection, make(f"cached-{next(numbers)}"))
+                    found = daemon.streams()
+                    hops = {hop["hop"] for hop in found["events"]["latency"]["hops"]}
+                    known = all(watch["cachedFound"] for watch in found.values())
+                    median = found["events"]["latency"]["windows"][0]["quantiles"]
+                    return found if known and median and hops == {"storage_to_cache", "cache_to_client"} else None
+
+                found = daemon.process.until(whole, "caches, hops and latencies are known", LOOK_SECONDS)
+    assert {name: found[name]["cached"] for name in found} == {"configmaps": False, "events": True, "secrets": True}
+    assert {name for name in found if found[name]["probed"]} == {"events", "secrets"}
+    median, late = found["events"]["latency"]["windows"][0]["quantiles"][0]["estimate"], LATE_SECONDS
+    assert median > 0.8 * late
+    assert not found["configmaps"]["latency"]["hops"]
