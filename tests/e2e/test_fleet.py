@@ -1,14 +1,15 @@
-"""A small fleet: the Prometheus of each cluster sends its rollup, and a global one alerts on clusters.
+"""How is my fleet? The Prometheus of each cluster sends its rollup, and a global one alerts on clusters.
 
-Three clusters have real daemons and Prometheus servers of their own, one of them two replicas. Twenty further clusters
-are replays of a recorded daemon, which one Prometheus scrapes. The rollups reach the global level by federation, and
-those of one cluster by remote write. All windows are shrunk, and so is the time for which the global level keeps the
-last value of a series.
+One cluster is prompt, one is late and has two replicas of Prometheus, and one sends its rollup by remote write; the
+others are federated. All windows are shrunk, and so is the time for which the global level keeps the last value of a
+series. What the rules conclude in each case is proven by promtool, in `test_fleet_rules.py`.
 """
 
 import contextlib
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -17,127 +18,98 @@ import pytest
 
 from tests.e2e.slo_pack.lanes import SIMULATED
 from tests.e2e.slo_pack.place import OBJECTIVE
+from tests.support import assets
 from tests.support.control_plane import write_kubeconfig
 from tests.support.daemon import Daemon, Simulator, config_file, start_all, watchslo
 from tests.support.process import eventually, until_equal
 from tests.support.prometheus import Prometheus, QueryServer
-from tests.support.replayed import Recording, Replay
+from tests.support.thanos import ThanosServer, querier, ruler, sidecar
 from tools.dashboards.queries import queries, variables
 
 DASHBOARD = Path(__file__).parents[2] / "dashboards/watchslo-fleet.json"
 SHRINK = 30
 SIMULATED_LATE = json.dumps({**json.loads(SIMULATED), "latency": [{"client": "constant 2s"}]})
-PROMPT, LATE, SENDER = "eu-1", "eu-2", "us-1"
-REPLAYED = tuple(f"lab-{number:02}" for number in range(20))
-ALL = {PROMPT, LATE, SENDER, *REPLAYED}
-OVERLOADED, MISSING = 7, 13  # numbers of replayed clusters
+PROMPT, LATE, SENDER = ALL = ("eu-1", "eu-2", "us-1")
 WATCHES = ("nodes", "leases.coordination.k8s.io")
 REPORTING, GOOD_MINUTES = "fleet:watchslo_reporting:bool1d", "fleet:watchslo_good_minutes:ratio_rate1d"
-REPORT_SECONDS, ALERT_SECONDS, LOOK_SECONDS = 180.0, 300.0, 1.0
+LOOK_SECONDS = 1.0
 SELECTED = "rollup(_resource)?:watchslo_.+"
-SILENT = {("WatchsloClusterSilent", SENDER), ("WatchsloClusterSilent", REPLAYED[MISSING])}
 BURNS = ("WatchFleetBudgetBurn", LATE)
-UNTRUSTED = ("WatchsloClusterUntrusted", REPLAYED[OVERLOADED])
+SILENT = ("WatchsloClusterSilent", SENDER)
+UNTRUSTED = "WatchsloClusterUntrusted"
+"""An alert about a daemon that lost time, as it may on a slow machine."""
+
+
+def daemon(folder: Path, url: str) -> Daemon:
+    folder.mkdir()
+    write_kubeconfig(folder / "kubeconfig", {"server": url}, {})
+    config = config_file(folder, watch=[{"resource": name} for name in WATCHES], objective=OBJECTIVE)
+    return Daemon(folder / "daemon", "--config", config, "--kubeconfig", folder / "kubeconfig")
 
 
 class Fleet:
-    """All processes of the fleet, until `stack` is closed; `cluster_servers` are the Prometheus servers by name."""
+    """All processes of the fleet, until `stack` is closed; `servers` are by cluster and replica."""
 
     def __init__(self, folder: Path, stack: contextlib.ExitStack) -> None:
         self._folder, self._stack = folder, stack
         self.daemons = self._daemons()
-        self.replay = stack.enter_context(Replay(Recording.of(self.daemons[PROMPT], WATCHES[0])))
-        rules = watchslo_rules(folder, "--fleet", "global")
+        self._rules = rules_of_cluster(folder)
+        targets = folder / "targets.json"
+        targets.write_text("[]")
         self.everywhere = stack.enter_context(
             Prometheus(
                 folder / "global",
-                configuration([rules], federating=self._federated_later()),
+                configuration([watchslo_rules(folder, "--fleet", "global")], federating=targets),
                 "--web.enable-remote-write-receiver",
                 "--query.lookback-delta=30s",
             )
         )
-        self.cluster_servers = {
-            "eu-1-a": self._of_cluster(PROMPT, "a"),
-            "eu-2-a": self._of_cluster(LATE, "a"),
-            "eu-2-b": self._of_cluster(LATE, "b"),
-            "us-1-a": self._of_cluster(SENDER, "a", to=self.everywhere.url),
-            "labs-a": self._of_replays(),
+        self.servers = {
+            (PROMPT, "a"): self._server(PROMPT, "a"),
+            (LATE, "a"): self._server(LATE, "a"),
+            (LATE, "b"): self._server(LATE, "b"),
+            (SENDER, "a"): self._server(SENDER, "a", to=self.everywhere.url),
         }
-        self._targets.write_text(json.dumps([{"targets": [*self._federated()]}]))
-
-    @property
-    def _targets(self) -> Path:
-        return self._folder / "targets.json"
-
-    def _federated_later(self) -> Path:
-        self._targets.write_text("[]")
-        return self._targets
-
-    def _federated(self) -> Iterator[str]:
-        """Yield the addresses of the servers that send nothing themselves."""
-        for name, server in self.cluster_servers.items():
-            if not name.startswith(SENDER):
-                yield urlsplit(server.url).netloc
+        federated = [urlsplit(server.url).netloc for (cluster, _), server in self.servers.items() if cluster != SENDER]
+        targets.write_text(json.dumps([{"targets": federated}]))
 
     def _daemons(self) -> dict[str, Daemon]:
-        simulated = {PROMPT: SIMULATED, LATE: SIMULATED_LATE}
         urls = {}
-        for cluster, config in simulated.items():
+        for cluster, config in ((PROMPT, SIMULATED), (LATE, SIMULATED_LATE)):
             folder = self._folder / f"simulator-{cluster}"
             folder.mkdir()
             urls[cluster] = self._stack.enter_context(Simulator(folder, "--config", config)).url
         urls[SENDER] = urls[PROMPT]
-        daemons = {cluster: self._daemon(cluster, url) for cluster, url in urls.items()}
+        daemons = {cluster: daemon(self._folder / cluster, url) for cluster, url in urls.items()}
         start_all(self._stack, daemons.values())
-        for daemon in daemons.values():
-            daemon.until_measuring(*WATCHES)
+        for each in daemons.values():
+            each.until_measuring(*WATCHES)
         return daemons
 
-    def _daemon(self, cluster: str, url: str) -> Daemon:
-        folder = self._folder / cluster
-        folder.mkdir()
-        write_kubeconfig(folder / "kubeconfig", {"server": url}, {})
-        config = config_file(folder, watch=[{"resource": name} for name in WATCHES], objective=OBJECTIVE)
-        return Daemon(folder / "daemon", "--config", config, "--kubeconfig", folder / "kubeconfig")
+    def _server(self, cluster: str, replica: str, to: str = "") -> Prometheus:
+        folder = self._folder / f"prometheus-{cluster}-{replica}"
+        return self._stack.enter_context(of_cluster(folder, self.daemons[cluster], cluster, replica, self._rules, to))
 
-    def _of_cluster(self, cluster: str, replica: str, to: str = "") -> Prometheus:
-        rules = [watchslo_rules(self._folder), watchslo_rules(self._folder, "--fleet", "cluster")]
-        target = {"targets": [urlsplit(self.daemons[cluster].url).netloc]}
-        external = {"cluster": cluster, "replica": replica}
-        document = configuration(rules, [target], external, to=to)
-        return self._stack.enter_context(Prometheus(self._folder / f"prometheus-{cluster}-{replica}", document))
 
-    def _of_replays(self) -> Prometheus:
-        by_cluster = ("--cluster-label", "cluster")
-        rules = [watchslo_rules(self._folder, *by_cluster, *more) for more in ((), ("--fleet", "cluster"))]
-        targets = [
-            {"targets": [self.replay.address], "labels": {"cluster": cluster, "__metrics_path__": f"/{number}/metrics"}}
-            for number, cluster in enumerate(REPLAYED)
-        ]
-        document = configuration(rules, targets, {"replica": "a"})
-        return self._stack.enter_context(Prometheus(self._folder / "prometheus-labs", document))
+def of_cluster(
+    folder: Path, scraped: Daemon, cluster: str, replica: str, rules: Iterable[Path], to: str = ""
+) -> Prometheus:
+    """Return a Prometheus of a cluster with these rules."""
+    external, target = {"cluster": cluster, "replica": replica}, {"targets": [urlsplit(scraped.url).netloc]}
+    return Prometheus(folder, configuration(rules, [target], external, to=to))
 
 
 def until_firing(server: QueryServer, *alerts: tuple[str, str]) -> list[dict[str, Any]]:
-    """Wait until exactly these alerts fire, by name and cluster; return them as they were at that moment.
-
-    A real daemon may lose time on a slow machine: that its cluster cannot be trusted is left out.
-    """
+    """Wait until exactly these alerts fire, by name and cluster; return them as they were at that moment."""
     found: list[dict[str, Any]] = []
 
-    def name(alert: dict[str, Any]) -> tuple[str, str]:
-        return alert["labels"]["alertname"], alert["labels"].get("cluster", "")
-
-    def of_real_daemon(alert: dict[str, Any]) -> bool:
-        of, cluster = name(alert)
-        return of == UNTRUSTED[0] and cluster not in REPLAYED
-
     def firing() -> list[tuple[str, str]]:
-        found[:] = [alert for alert in server.alerts() if alert["state"] == "firing" and not of_real_daemon(alert)]
-        return sorted({name(alert) for alert in found})
+        found[:] = [alert for alert in server.alerts() if alert["state"] == "firing"]
+        names = {(alert["labels"]["alertname"], alert["labels"].get("cluster", "")) for alert in found}
+        return sorted(name for name in names if name[0] != UNTRUSTED)
 
     until_equal(firing, sorted(alerts), "the alerts fire", LOOK_SECONDS)
-    return found
+    return [alert for alert in found if alert["labels"]["alertname"] != UNTRUSTED]
 
 
 def reporting(server: QueryServer) -> dict[str, str]:
@@ -155,6 +127,10 @@ def watchslo_rules(folder: Path, *options: str) -> Path:
     assert done.returncode == 0, done.stderr
     path.write_text(done.stdout)
     return path
+
+
+def rules_of_cluster(folder: Path) -> list[Path]:
+    return [watchslo_rules(folder), watchslo_rules(folder, "--fleet", "cluster")]
 
 
 def configuration(
@@ -183,6 +159,11 @@ def configuration(
     }
 
 
+def until_reporting(server: QueryServer, expected: Mapping[str, str]) -> None:
+    """Wait until exactly these clusters are known, and report or not."""
+    until_equal(lambda: reporting(server), expected, "they report or not", LOOK_SECONDS)
+
+
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     with contextlib.ExitStack() as stack:
@@ -192,50 +173,21 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
 class TestFleet:
     """One story: each test begins with what the former ones did to the fleet."""
 
-    def test_every_cluster_reports_once_whatever_its_way(self, fleet: Fleet) -> None:
-        def whole() -> bool:
+    def test_every_cluster_reports_once_whatever_its_way_and_only_the_late_one_burns(self, fleet: Fleet) -> None:
+        def counted() -> tuple[list[str], set[str]]:
+            """Return the cluster of each count of instances, and the replicas of the late cluster."""
             instances = fleet.everywhere.query("fleet:watchslo_instances:count")
-            counted = sorted(one["metric"]["cluster"] for one in instances)
-            sent[:] = fleet.everywhere.query('count by (cluster, replica) ({__name__=~"rollup.+"})')
-            of_late = {one["metric"]["replica"] for one in sent if one["metric"]["cluster"] == LATE}
-            once = counted == sorted(ALL) and of_late == {"a", "b"}
-            return once and reporting(fleet.everywhere) == dict.fromkeys(ALL, "1")
+            sent = fleet.everywhere.query(f'count by (replica) ({{__name__=~"rollup.+", cluster="{LATE}"}})')
+            return sorted(one["metric"]["cluster"] for one in instances), {one["metric"]["replica"] for one in sent}
 
-        sent: list[Any] = []
-        eventually(whole, "all report, by all replicas, and are counted once", LOOK_SECONDS)
-        assert max(float(one["value"][1]) for one in sent) <= 20
-
-    def test_only_the_cluster_that_is_late_burns(self, fleet: Fleet) -> None:
+        until_equal(counted, (sorted(ALL), {"a", "b"}), "each is counted once, and sent by all replicas", LOOK_SECONDS)
+        until_reporting(fleet.everywhere, dict.fromkeys(ALL, "1"))
         burning = until_firing(fleet.everywhere, BURNS)
         assert any(f"are of {watch}" in burning[0]["annotations"]["description"] for watch in WATCHES)
 
-    def test_cluster_that_loses_time_is_not_trusted(self, fleet: Fleet) -> None:
-        fleet.replay.overloaded.add(OVERLOADED)
-        until_firing(fleet.everywhere, BURNS, UNTRUSTED)
-
-    def test_silent_clusters_are_neither_good_nor_bad(self, fleet: Fleet) -> None:
-        """The instance of one cluster ends, and that of another one does not answer any more."""
-        fleet.daemons[SENDER].stop()
-        fleet.replay.missing.add(MISSING)
-        until_firing(fleet.everywhere, BURNS, UNTRUSTED, *SILENT)
-        silent = {cluster: {REPORTING} for _, cluster in SILENT}
-        named = 'count by (cluster, __name__) ({__name__=~"fleet.+"})'
-
-        def known() -> tuple[set[str], dict[str, set[str]]]:
-            """Return the clusters with good minutes, and the names of all series of the other ones."""
-            names: dict[str, set[str]] = {}
-            for one in fleet.everywhere.query(named):
-                names.setdefault(one["metric"]["cluster"], set()).add(one["metric"]["__name__"])
-            good = {cluster for cluster in names if GOOD_MINUTES in names[cluster]}
-            return good, {cluster: names[cluster] for cluster in names.keys() - good}
-
-        expected = ALL - silent.keys(), silent
-        until_equal(known, expected, "of silent clusters only their silence is known", LOOK_SECONDS)
-
-    def test_every_panel_has_data(self, fleet: Fleet) -> None:
+    def test_every_panel_of_the_dashboard_has_data(self, fleet: Fleet) -> None:
         dashboard = json.loads(DASHBOARD.read_text())
-        asked = (*queries(dashboard), *variables(dashboard))
-        empty = {query: title for title, query in asked}
+        empty = {query: title for title, query in (*queries(dashboard), *variables(dashboard))}
 
         def left() -> dict[str, str]:
             for query in [*empty]:
@@ -245,24 +197,93 @@ class TestFleet:
 
         until_equal(left, {}, "every panel has had data", LOOK_SECONDS)
 
-    def test_cluster_is_the_same_without_one_of_its_replicas(self, fleet: Fleet) -> None:
+    def test_silent_cluster_is_neither_good_nor_bad_and_a_lost_replica_changes_nothing(self, fleet: Fleet) -> None:
+        fleet.daemons[SENDER].stop()
+        until_firing(fleet.everywhere, BURNS, SILENT)
+        named = f'count by (__name__) ({{__name__=~"fleet.+", cluster="{SENDER}"}})'
+        until_equal(
+            lambda: {one["metric"]["__name__"] for one in fleet.everywhere.query(named)},
+            {REPORTING},
+            "of a silent cluster only its silence is known",
+            LOOK_SECONDS,
+        )
+        good = {one["metric"]["cluster"] for one in fleet.everywhere.query(GOOD_MINUTES)}
+        assert good == {PROMPT, LATE}
+
         read = f'fleet_replica:watchslo_recorded_seconds:topk{{cluster="{LATE}"}}'
-        (one,) = eventually(lambda: fleet.everywhere.query(read), "one is read", LOOK_SECONDS)
+        (one,) = eventually(lambda: fleet.everywhere.query(read), "one replica is read", LOOK_SECONDS)
         replica = one["metric"]["replica"]
-        fleet.cluster_servers[f"{LATE}-{replica}"].process.stop()
+        fleet.servers[LATE, replica].process.stop()
 
-        def other() -> bool:
-            return [one["metric"]["replica"] for one in fleet.everywhere.query(read)] == ["ab".replace(replica, "")]
+        def replicas() -> list[str]:
+            return [one["metric"]["replica"] for one in fleet.everywhere.query(read)]
 
-        eventually(other, "the other replica is read", LOOK_SECONDS)
-        until_firing(fleet.everywhere, BURNS, UNTRUSTED, *SILENT)
+        until_equal(replicas, ["ab".replace(replica, "")], "the other replica is read", LOOK_SECONDS)
+        until_firing(fleet.everywhere, BURNS, SILENT)
+        # Prometheus warns of rules that fail, and of two series where there should be one.
+        servers = [fleet.everywhere, *fleet.servers.values()]
+        assert [line for server in servers for line in server.warnings() if "rule" in line.lower()] == []
 
-    def test_cluster_that_returns_is_not_silent(self, fleet: Fleet) -> None:
-        fleet.replay.missing.clear()
-        until_firing(fleet.everywhere, BURNS, UNTRUSTED, ("WatchsloClusterSilent", SENDER))
 
-    def test_no_rule_fails(self, fleet: Fleet) -> None:
-        """Prometheus warns of rules that fail, and of two series where there should be one."""
-        servers = [fleet.everywhere, *fleet.cluster_servers.values()]
-        warned = [line for server in servers for line in server.warnings() if "rule" in line.lower()]
-        assert warned == []
+# Thanos
+
+SERVERS = ((LATE, "a"), (LATE, "b"), (SENDER, "a"))
+LONG = "1h"  # the long window of the alert that fires first; labels are not shrunk
+BOTH_BURN = (BURNS, ("WatchFleetBudgetBurn", SENDER))
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A Prometheus of a cluster and its sidecar."""
+
+    prometheus: Prometheus
+    sidecar: ThanosServer
+
+    def stop(self) -> None:
+        self.sidecar.process.stop()
+        self.prometheus.process.stop()
+
+
+@pytest.mark.long
+def test_thanos_merges_replicas_and_a_missing_cluster_stops_the_rules_of_no_other_one(tmp_path: Path) -> None:
+    """One late daemon is scraped by three servers: two replicas of one cluster, and one of another cluster."""
+    program = assets.find(os.environ, assets.THANOS)
+    with contextlib.ExitStack() as stack:
+        url = stack.enter_context(Simulator(tmp_path, "--config", SIMULATED_LATE)).url
+        late = stack.enter_context(daemon(tmp_path / LATE, url))
+        late.until_measuring(*WATCHES)
+        members, rules = {}, rules_of_cluster(tmp_path)
+        for cluster, replica in SERVERS:
+            folder = tmp_path / f"prometheus-{cluster}-{replica}"
+            prometheus = stack.enter_context(of_cluster(folder, late, cluster, replica, rules))
+            store = sidecar(tmp_path / f"sidecar-{cluster}-{replica}", program, prometheus, folder / "data")
+            members[cluster, replica] = Member(prometheus, stack.enter_context(store))
+        queriers = tmp_path / "queriers.json"
+        of_fleet = watchslo_rules(tmp_path, "--fleet", "global", "--format", "thanos")
+        rule = ruler(tmp_path / "rule", program, of_fleet, queriers)
+        stores = [*(member.sidecar.store for member in members.values()), rule.store]
+        query = querier(tmp_path / "query", program, stores, ("replica", "ruler_replica"))
+        queriers.write_text(json.dumps([{"targets": [urlsplit(query.url).netloc]}]))
+        stack.enter_context(query)
+        stack.enter_context(rule)
+
+        until_reporting(query, {LATE: "1", SENDER: "1"})
+        counts: dict[str, float | None] = {
+            f'count(rollup:watchslo_instances:count{{cluster="{LATE}"}})': 1.0,
+            "count(fleet:watchslo_instances:count)": 2.0,
+        }
+        until_equal(lambda: {of: query.value(of) for of in counts}, counts, "each is counted once", LOOK_SECONDS)
+        until_firing(rule, *BOTH_BURN)
+
+        def burning() -> list[str]:
+            """Return the cluster of each alert of the shortest windows: the others join it after minutes."""
+            firing = [alert["labels"] for alert in rule.alerts() if alert["state"] == "firing"]
+            return sorted(labels["cluster"] for labels in firing if labels.get("long") == LONG)
+
+        until_equal(burning, [LATE, SENDER], "each burns once", LOOK_SECONDS)
+        members[LATE, "a"].stop()
+        until_firing(rule, *BOTH_BURN)
+        until_reporting(query, {LATE: "1", SENDER: "1"})
+        members[SENDER, "a"].stop()
+        until_firing(rule, BURNS, SILENT)
+        until_reporting(query, {LATE: "1", SENDER: "0"})
