@@ -1,19 +1,39 @@
-"""What a daemon says that it asked is what a real apiserver counted, and no object was read for it."""
+"""What does watchslo cost my cluster, and what can others cost watchslo? Requests, broken clusters, and floods."""
 
+import asyncio
 import json
+import resource
+import subprocess
+import time
+import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from string import Template
+from typing import Any
 
 import pytest
 import yaml
 
+from tests.support import floods
 from tests.support.assets import Assets
-from tests.support.control_plane import EVERYTHING_READABLE, ControlPlane, Etcd
-from tests.support.daemon import Daemon, Scrape, config_file
+from tests.support.control_plane import (
+    EVERYTHING_READABLE,
+    MAY_SCRAPE,
+    REVIEWS,
+    ControlPlane,
+    Etcd,
+    write_kubeconfig,
+)
+from tests.support.daemon import LENIENT_OBJECTIVE, LOOK_SECONDS, Daemon, Proxy, Scrape, Simulator, config_file
 from tests.support.daemonset import CONTROL_PLANE, PROFILES
+from tests.support.floods import Flood, Target
 from tests.support.process import eventually
+from tests.support.reader import Reader
 from tests.support.writer import Writer, pod
+
+# What a healthy apiserver counts
 
 PODS = "/api/v1/namespaces/default/pods"
 NODE = "node-1"
@@ -22,6 +42,8 @@ TICKS = 3  # the profile `node` sends two a minute
 IN_FLIGHT = 3  # requests that the pause broke off: the apiserver had answered them
 FETCHED = ("apiserver_cache_list_fetched_objects_total", "apiserver_storage_list_fetched_objects_total")
 READ = "etcd_request_duration_seconds_count"
+MOST_GOAWAYS = 0.02  # the highest chance that is allowed
+REQUESTS = 500  # if each were refused with that chance, all would pass once in 24,000 times
 POLICY = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
@@ -40,11 +62,11 @@ def audit_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def plane(assets: Assets, audit_log: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    """A control plane that writes down what the daemons ask, with pods of two nodes."""
+    """A control plane that writes down what the daemons ask, and moves clients by GOAWAY; it has pods of two nodes."""
     folder = tmp_path_factory.mktemp("budget")
     policy = folder / "policy.yaml"
     policy.write_text(yaml.safe_dump(POLICY))
-    flags = [f"--audit-policy-file={policy}", f"--audit-log-path={audit_log}"]
+    flags = [f"--audit-policy-file={policy}", f"--audit-log-path={audit_log}", f"--goaway-chance={MOST_GOAWAYS}"]
     with Etcd(folder, assets.etcd) as etcd, ControlPlane(folder, assets.kube_apiserver, etcd, flags=flags) as plane:
         with plane.writer() as writer:
             for number in range(OBJECTS):
@@ -94,6 +116,7 @@ def test_apiserver_counts_what_the_daemon_says_and_reads_no_object(
         with Daemon(tmp_path, "--config", config_file(tmp_path, **config), "--kubeconfig", kubeconfig) as daemon:
             daemon.until(lambda scrape: ticked(scrape) >= TICKS, "ticks")
             daemon.until(lambda scrape: min(scrape.values("watchslo_watch_up")) == 1.0, "all watches")
+            assert daemon.scrape().total("watchslo_watches_closed_total", **{"class": "network"}) == 0
             config_file(tmp_path, **config, paused=True)
             eventually(lambda: "paused" in daemon.get("/readyz")[1], "a pause")
 
@@ -105,3 +128,271 @@ def test_apiserver_counts_what_the_daemon_says_and_reads_no_object(
             assert fetched(writer) == objects
             # A request that the daemon gave up may have been read from etcd.
             assert ticks <= reads_of_etcd(writer) - reads <= logged(audit_log, profile)
+
+
+def test_apiserver_moves_no_client_that_speaks_http_1(plane: ControlPlane) -> None:
+    """As watchslo does."""
+    assert goaways(plane, "--http2") > 0
+    assert goaways(plane, "--http1.1") == 0
+
+
+def goaways(plane: ControlPlane, version: str) -> int:
+    """Return how many more connections curl needed than one for all its requests."""
+    options = ["--silent", "--cacert", str(plane.ca), "--header", f"Authorization: Bearer {plane.token}"]
+    options += ["--output", "/dev/null", "--write-out", "%{num_connects} %{http_code}\n"]
+    url = f"{plane.url}/api/v1/namespaces/default/configmaps?limit=1&number=[1-{REQUESTS}]"
+    done = subprocess.run(["curl", version, *options, url], capture_output=True, text=True, check=True)
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert [code for _, code in rows] == ["200"] * REQUESTS
+    return sum(int(connects) for connects, _ in rows) - 1
+
+
+# A cluster that fails
+
+RATE, RESUMES = 8.0, 2.0  # limits.requestsPerSecond, limits.resumesPerSecond
+BURST = 2
+WATCHES = [{"resource": "configmaps", "name": f"watch-{number}", "namespace": f"team-{number}"} for number in range(50)]
+MORE_REQUESTS = 15  # of the daemon, during each fault
+IN_CLUSTER = ("cut", "overloaded", "expired", "garbage", "html", "unreachable")
+ON_THE_WAY = ("reset", "truncated", "captive-portal")
+
+
+def limited(**keys: Any) -> dict[str, Any]:
+    limits = {"requestsPerSecond": RATE, "resumesPerSecond": RESUMES, "maxLine": "1Mi"}
+    return {"watch": WATCHES, "limits": limits, **keys}
+
+
+def connections(link: Proxy) -> int:
+    """Return the number of connections to a proxy, as the kernel lists them."""
+    port = int(link.url.rpartition(":")[2])
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(row[3] == "01" for row in rows if row[2].endswith(f":{port:04X}"))
+
+
+def test_failing_cluster_gets_no_more_requests_than_the_limit_and_a_paused_daemon_sends_none(tmp_path: Path) -> None:
+    """Each fault breaks all watches at once: without a limit, opening them again would take more requests."""
+    kubeconfig = tmp_path / "kubeconfig"
+    with Simulator(tmp_path) as simulator, Proxy(tmp_path, "link", simulator.url) as link:
+        write_kubeconfig(kubeconfig, {"server": link.url}, {})
+        began = time.monotonic()
+        config = config_file(tmp_path, **limited())
+        with Daemon(tmp_path / "daemon", "--config", config, "--kubeconfig", kubeconfig) as daemon:
+            all_up = partial(up, daemon)
+            daemon.process.until(all_up, "all are watched", LOOK_SECONDS)
+            for fault in (*IN_CLUSTER, *ON_THE_WAY):
+                with switched(simulator, fault) if fault in IN_CLUSTER else link.fault(fault):
+                    least = requests(daemon.scrape()) + MORE_REQUESTS
+                    daemon.until(partial(has_asked, least), f"requests during {fault}")
+            arrived = arrivals(simulator)
+            most = BURST + (RATE + RESUMES) * (time.monotonic() - began)
+            print(f"{arrived} requests, of which {most:.0f} were allowed")
+            assert arrived <= most
+            daemon.process.until(all_up, "all are watched again", LOOK_SECONDS)
+
+            assert connections(link) >= len(WATCHES)
+            link.switch_on("reset")  # the pause comes while all watches are being opened again
+            config_file(tmp_path, **limited(paused=True))
+            daemon.process.until(
+                lambda: daemon.log("config_reloaded") and not daemon.streams() and not connections(link),
+                "nothing is watched, and no connection is left",
+                LOOK_SECONDS,
+            )
+            link.switch_off("reset")
+            config_file(tmp_path, **limited())
+            daemon.process.until(all_up, "all are watched after the pause", LOOK_SECONDS)
+
+
+def up(daemon: Daemon) -> bool:
+    streams = daemon.streams()
+    return len(streams) == len(WATCHES) and all(stream["up"] for stream in streams.values())
+
+
+def has_asked(least: float, scrape: Scrape) -> bool:
+    return requests(scrape) >= least
+
+
+def requests(scrape: Scrape, **labels: str) -> float:
+    return scrape.total("watchslo_api_requests_total", **labels)
+
+
+def arrivals(simulator: Simulator) -> int:
+    """Return how many requests have reached the cluster."""
+    with urllib.request.urlopen(f"{simulator.announced['control']}/arrivals?since=0") as answer:
+        return len(json.load(answer)["at"])
+
+
+@contextmanager
+def switched(simulator: Simulator, *faults: str, **of: str) -> Iterator[None]:
+    """Switch on faults of the simulated cluster, or of one resource, while the context is open."""
+    for fault in faults:
+        simulator.control({"name": fault, **of}, "/faults")
+    try:
+        yield
+    finally:
+        for fault in faults:
+            simulator.control({"name": fault, "on": False, **of}, "/faults")
+
+
+# A cluster that sends nonsense
+
+CHANGES_A_SECOND = 20
+FAULTS = {
+    "pods": ["garbage"],
+    "nodes": ["unknown-type"],
+    "configmaps": ["odd-revision"],
+    "jobs.batch": ["cut"],
+    "replicasets.apps": [],
+    "leases.coordination.k8s.io": ["endless-line"],
+    "services": ["html", "cut"],
+    "endpointslices.discovery.k8s.io": ["empty-watch", "cut"],
+}
+BROKEN = {  # the watches that cannot continue, and why
+    "leases.coordination.k8s.io": "oversize",
+    "services": "garbage",
+    "endpointslices.discovery.k8s.io": "empty_close",
+}
+UNHURT = ("pods", "nodes", "configmaps", "replicasets.apps")
+CLOSES = 2
+TRIES = 14  # of a watch in that time with backoff; without it there would be hundreds
+
+
+def commits(simulator: Simulator, of: str) -> int:
+    """Return the number of changes of a resource so far."""
+    with urllib.request.urlopen(f"{simulator.announced['control']}/truth?resource={of}") as answer:
+        return len(json.load(answer)["commits"]["at"])
+
+
+def events(scrape: Scrape, watch: str) -> float:
+    return sum(
+        scrape.value("watchslo_watch_events_total", watch=watch, type=kind) for kind in ("added", "modified", "deleted")
+    )
+
+
+def nonsense(scrape: Scrape) -> dict[str, float]:
+    """Return how often invalid answers were counted, by watch."""
+    counted = {
+        watch: scrape.total("watchslo_watches_closed_total", watch=watch, reason=reason)
+        for watch, reason in BROKEN.items()
+    }
+    for watch in ("pods", "nodes"):
+        counted[watch] = scrape.value("watchslo_watch_events_total", watch=watch, type="error")
+    counted["configmaps"] = scrape.value("watchslo_unmeasured_events_total", watch="configmaps", reason="unparsable")
+    counted["jobs.batch"] = scrape.total("watchslo_watches_closed_total", watch="jobs.batch", **{"class": "network"})
+    return counted
+
+
+def all_judged(scrape: Scrape, watch: str, count: int) -> bool:
+    """Return True if `count` events are samples or tainted."""
+    samples = scrape.value("watchslo_apiserver_timespan_seconds_count", watch=watch)
+    return samples + scrape.value("watchslo_unmeasured_events_total", watch=watch, reason="tainted") >= count
+
+
+def opened(scrape: Scrape) -> float:
+    return requests(scrape, kind="list") + requests(scrape, kind="watch")
+
+
+def test_invalid_answers_are_counted_and_never_measured(tmp_path: Path) -> None:
+    limits = {"requestsPerSecond": 200, "maxLine": "1Mi"}  # high enough to reveal a busy loop
+    watches = [{"resource": name} for name in FAULTS]
+    config = config_file(tmp_path, watch=watches, metrics="full", limits=limits, objective=LENIENT_OBJECTIVE)
+    kubeconfig = tmp_path / "kubeconfig"
+    with Simulator(tmp_path) as simulator:
+        write_kubeconfig(kubeconfig, {"server": simulator.url}, {})
+        with Daemon(tmp_path, "--config", config, "--kubeconfig", kubeconfig) as daemon:
+            daemon.until_measuring(*FAULTS)
+            for name in FAULTS:
+                simulator.control({"resource": name, "rate": CHANGES_A_SECOND}, "/workload")
+            calm = daemon.scrape()
+            for name, faults in FAULTS.items():
+                for fault in faults:
+                    simulator.control({"name": fault, "resource": name}, "/faults")
+            daemon.until(lambda scrape: min(nonsense(scrape).values()) >= CLOSES, "all nonsense counted twice")
+            assert daemon.get("/healthz")[0] == 200
+            assert opened(daemon.scrape()) - opened(calm) <= TRIES * len(FAULTS)
+            assert {name for name, stream in daemon.streams().items() if stream["up"]} >= {*UNHURT}
+            for name, faults in FAULTS.items():
+                for fault in faults:
+                    simulator.control({"name": fault, "resource": name, "on": False}, "/faults")
+                simulator.control({"resource": name, "rate": 0}, "/workload")
+            daemon.process.until(
+                lambda: all(stream["up"] for stream in daemon.streams().values()), "all is well", LOOK_SECONDS
+            )
+            for watch in (*UNHURT, "jobs.batch"):
+                daemon.until(partial(all_judged, watch=watch, count=commits(simulator, watch)), watch)
+            scrape = daemon.scrape()
+            for watch in FAULTS:
+                assert events(scrape, watch) <= commits(simulator, watch)
+                assert scrape.total("watchslo_watch_guarantee_violations_total", watch=watch) == 0
+            for watch in (*UNHURT, "jobs.batch"):
+                assert events(scrape, watch) == commits(simulator, watch), watch
+            for watch in UNHURT:
+                assert scrape.total("watchslo_watches_closed_total", watch=watch) == 0
+                assert scrape.value("watchslo_slo_events_total", watch=watch, verdict="beyond") == 0
+            assert daemon.log("task_crashed") == []
+            assert daemon.log("library_complains") == []
+
+
+# Readers and attackers that flood the server
+
+EXPECTED: dict[Flood, set[int]] = {
+    floods.idle: set(),
+    floods.slow: {408},
+    floods.huge: {431},
+    floods.scrapes: {200},
+    floods.strangers: {401, 503},
+}
+LATE = {408, 503}
+"""The answers to a request that a busy machine sends late, and to one that comes while the measuring loop is late."""
+TICKS_IN_FLOOD = 5
+MOST_RESIDENT_BYTES = 400 * 2**20
+FILES = 4096
+
+
+@pytest.fixture
+def many_files() -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, max(soft, FILES)), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("many_files")
+def test_floods_of_requests_stop_neither_ticks_nor_probes_and_take_little_memory(
+    control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    token = control_plane.service_account("floods", EVERYTHING_READABLE, REVIEWS)
+    file = config_file(tmp_path, server={"authorization": "kubernetes", "limits": {"requestTimeout": "3s"}})
+    kubeconfig = control_plane.kubeconfig("floods", {"token": token})
+    with Daemon(tmp_path, "--config", file, "--kubeconfig", kubeconfig) as daemon:
+        daemon.until_ready()
+        scraper = Reader(daemon.url, token=control_plane.service_account("floods-scraper", MAY_SCRAPE))
+        eventually(lambda: scraper.status("/metrics") == 200, "allowed to scrape")
+        for flood, expected in EXPECTED.items():
+            target = Target(scraper.address, scraper.token or "")
+            probes = asyncio.run(under(flood, target, scraper, expected))
+            resident = daemon.process.resident_bytes()
+            print(f"{flood.__name__}: answers {dict(target.statuses)}, {probes} probes; {resident / 2**20:.0f} MiB")
+            assert set(target.statuses) <= expected | LATE
+            assert resident < MOST_RESIDENT_BYTES
+        assert daemon.log("library_complains") == []
+
+
+async def under(flood: Flood, target: Target, scraper: Reader, expected: set[int]) -> int:
+    """Run a flood until the daemon ticked and gave the expected answers; return how many probes it answered."""
+    flooding = asyncio.ensure_future(flood(target))
+    probes, least = 0, None
+    while True:
+        probes += 1
+        assert await asyncio.to_thread(scraper.status, "/healthz") == 200
+        answer = await asyncio.to_thread(scraper.ask, "/metrics")
+        assert answer.status in (200, 503), answer.text
+        if answer.status == 200:
+            ticks = Scrape(answer.text).total("watchslo_clock_ticks_total", result="ok")
+            least = ticks + TICKS_IN_FLOOD if least is None else least
+            if ticks >= least and expected <= set(target.statuses):
+                break
+        await asyncio.sleep(LOOK_SECONDS)
+    assert not flooding.done()
+    flooding.cancel()
+    await asyncio.gather(flooding, return_exceptions=True)
+    return probes
