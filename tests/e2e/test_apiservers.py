@@ -148,7 +148,7 @@ def blames_no_part_of_the_way(watched: Watched) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """What was observed while one apiserver failed: whom the daemon was sure to blame, and the others' counters."""
+    """What was observed while one apiserver failed: those that the daemon blamed, and the counters of the others."""
 
     hurt: Member
     blamed: frozenset[str | None]

@@ -127,13 +127,14 @@ def test_counters_of_the_apiserver_prove_where_lists_are_read(
     kubeconfig, unproven = request.getfixturevalue(plane).kubeconfig(), {*expected}
 
     def proven() -> bool:
-        """Rehearse once more: a list of the apiserver itself at the same moment leaves nothing proven."""
+        """Rehearse once more: a list of another client at the same moment leaves nothing proven, or is counted too."""
         answer = rehearsed(kubeconfig, "configmaps", "-n", NAMESPACE, *chosen)
         sources = {run["strategy"]: run["source"] for run in answer["runs"]}
-        assert {name: source["lists"] for name, source in sources.items()} == expected
         assert all(run["apiserver"]["memoryAfter"] > 0 for run in answer["runs"])
         assert [run["objects"] for run in answer["runs"]] == [0, *[OBJECTS] * 4]
-        unproven.difference_update(name for name, source in sources.items() if source["evidence"] == "metrics")
+        for name, source in sources.items():
+            if (source["evidence"], source["lists"]) == ("metrics", expected[name]):
+                unproven.discard(name)
         return not unproven
 
     eventually(proven, "all sources are proven")

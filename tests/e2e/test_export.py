@@ -150,7 +150,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Exported]:
 
         collector = stack.enter_context(OtelCollector(folder / "collector", assets.find(os.environ, assets.OTELCOL)))
         explicit = pushing("explicit", collector.url, "explicit")
-        # The daemon is told where to push before its address is known, to be scraped at.
+        # The daemon must know where to push before Prometheus can know where to scrape.
         document = folder / "new-targets.json"
         document.write_text("[]")
         native = {"scrape_native_histograms": True}

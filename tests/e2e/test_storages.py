@@ -247,7 +247,7 @@ def test_members_of_etcd_that_lead_halt_and_die_cost_no_event_and_only_their_api
             watched.until_steady()
         return watched
 
-    def blames_nobody(watched: Watched) -> None:
+    def blames_no_apiserver(watched: Watched) -> None:
         assert {apiserver for _, apiserver in watched.sure} <= {None}
         assert watched.risen() <= {"stall", "closed network/stalled"}, "a machine may stop it for longer than allowed"
 
@@ -272,7 +272,7 @@ def test_members_of_etcd_that_lead_halt_and_die_cost_no_event_and_only_their_api
         assert {apiserver for _, apiserver in watched.sure} <= {its_own, everyone, None}
 
     with watching(folder, stacked.plane.kubeconfig(), stacked.open_writer, kubernetes=keys) as watched:
-        while_kept_up(lambda: watched.daemon, led, blames_nobody)
+        while_kept_up(lambda: watched.daemon, led, blames_no_apiserver)
         watched.verify()
         for play in (halted, killed):
             while_kept_up(lambda: watched.daemon, play, blames_no_other)

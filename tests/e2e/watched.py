@@ -1,4 +1,4 @@
-"""A daemon whose statements are compared with what a writer knows: which events came, when, and who is to blame."""
+"""A daemon whose statements are compared with what a writer knows: events, latencies, and causes."""
 
 import contextlib
 import time
