@@ -1,8 +1,14 @@
-"""Rights: the least ones are enough, each one is used, and a missing one is named and breaks nothing else."""
+"""Rights: what must watchslo be allowed to read, and who may read what it shows?
+
+One control plane, which logs the requests of each account, serves all scenarios.
+"""
 
 import contextlib
 import json
-from collections.abc import Callable, Iterator, Sequence
+import secrets
+import signal
+import socket
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,120 +18,20 @@ import yaml
 
 from tests.support.assets import Assets
 from tests.support.busy import steady_writes
-from tests.support.control_plane import ControlPlane, Etcd
-from tests.support.daemon import LOOK_SECONDS, Daemon, config_file, start_all
-from tests.support.writer import Writer, configmap, pod
+from tests.support.certs import Pair
+from tests.support.control_plane import EVERYTHING_READABLE, MAY_SCRAPE, REVIEWS, ControlPlane, Etcd
+from tests.support.daemon import LOOK_SECONDS, Daemon, asking, config_file, start_all
+from tests.support.process import eventually
+from tests.support.reader import Answer, Reader
 from watchslo.config.model import Config
 from watchslo.rbac.permissions import required_permissions
 from watchslo.rbac.watched_resources import watch_permissions
 
-CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
-LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
-PODS = "/api/v1/namespaces/default/pods"
-ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
-
-Rule = dict[str, list[str]]
-
-WATCH: Rule = {
-    "apiGroups": ["", "coordination.k8s.io"],
-    "resources": ["configmaps", "leases"],
-    "verbs": ["list", "watch"],
-}
-WATCH_PODS: Rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}
-LIST_SECRETS: Rule = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"]}
-TICK: Rule = {
-    "apiGroups": [""],
-    "resources": ["events"],
-    "resourceNames": ["watchslo-reads-nothing"],
-    "verbs": ["list"],
-}
-WATCHED = [{"resource": name} for name in ("configmaps", "leases.coordination.k8s.io", "pods", "secrets")]
-
-
-@pytest.fixture(scope="module")
-def writer(control_plane: ControlPlane) -> Iterator[Writer]:
-    with control_plane.writer() as writer:
-        yield writer
-
-
-@pytest.fixture(scope="module")
-def daemons(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Daemon]]:
-    """Daemons with service accounts of different rights, by name."""
-    rights = {"least": (WATCH, LIST_SECRETS, TICK), "no-events": (WATCH,), "none": ()}
-    with contextlib.ExitStack() as stack:
-        daemons = {}
-        for name, rules in rights.items():
-            account = f"rights-{name}"
-            kubeconfig = control_plane.kubeconfig(account, {"token": control_plane.service_account(account, *rules)})
-            folder = tmp_path_factory.mktemp(account)
-            config = config_file(folder, watch=WATCHED)
-            daemons[name] = Daemon(folder, "--config", config, "--kubeconfig", kubeconfig)
-        start_all(stack, daemons.values())
-        yield daemons
-
-
-def test_forbidden_watches_hurt_no_other_and_start_when_granted(daemons: dict[str, Daemon], writer: Writer) -> None:
-    daemon = daemons["least"]
-    daemon.until_ready()
-    for watch, verb in (("pods", "list"), ("secrets", "watch")):
-        until_away(daemon, watch, f"may not {verb} the resource")
-    writer.patch(f"{ROLES}/rights-least", {"rules": [WATCH, LIST_SECRETS, TICK, WATCH_PODS]})
-
-    daemon.until_measuring("configmaps", "leases.coordination.k8s.io")
-    assert [entry["on"] for entry in daemon.log("ticking")] == [["events"]]
-    daemon.until_sampled("configmaps", 1, lambda n: writer.create(CONFIGMAPS, configmap(f"rights-least-{n}")))
-    daemon.until_measuring("pods")
-    daemon.until_sampled("pods", 1, lambda n: writer.create(PODS, pod(f"rights-least-{n}")))
-
-    scrape = daemon.scrape()
-    assert scrape.total("watchslo_watches_closed_total", **{"class": "credentials"}) >= 1
-    streams = daemon.streams()
-    assert [close["class"] for close in streams["secrets"]["closed"]] == ["credentials"]
-    assert streams["configmaps"]["closed"] == []
-    assert [entry["reason"] for entry in daemon.log("list_failed") if entry["watch"] == "pods"] == ["forbidden"]
-
-
-def until_away(daemon: Daemon, watch: str, why: str) -> None:
-    """Wait until a watch is closed because it is forbidden; the daemon retries it now and then."""
-
-    def is_away() -> bool:
-        stream = daemon.streams()[watch]
-        failure = stream["lastFailure"] or {}
-        return stream["state"] == "away" and failure["reason"] == "forbidden" and why in failure["message"]
-
-    daemon.process.until(is_away, f"{watch} is away: {why}", LOOK_SECONDS)
-
-
-def test_ticks_without_the_right_to_events_alternate_between_two_resources(
-    daemons: dict[str, Daemon], writer: Writer
-) -> None:
-    daemon, watches = daemons["no-events"], ("configmaps", "leases.coordination.k8s.io")
-    daemon.until_measuring(*watches)
-    (ticking,) = daemon.log("ticking")
-    assert sorted(ticking["on"]) == sorted(watches)
-    assert daemon.status()["domains"][0]["ticksOn"] == ticking["on"]
-    before = {watch: daemon.samples(watch) for watch in watches}
-    writes: tuple[Callable[[int], object], ...] = (
-        lambda n: writer.create(CONFIGMAPS, configmap(f"rights-no-events-{n}")),
-        lambda n: writer.create(LEASES, {"metadata": {"name": f"rights-no-events-{n}"}}),
-    )
-    for watch, write in zip(watches, writes, strict=True):
-        daemon.until_sampled(watch, before[watch] + 1, write)
-
-
-def test_daemon_without_any_right_names_the_reason(daemons: dict[str, Daemon]) -> None:
-    daemons["none"].until_not_ready("This identity may not list the resource")
-    assert daemons["none"].scrape().total("watchslo_watch_up") == 0
-
-
-# Each right, by the audit log
-
-
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-AUDITED_WATCHES = ("configmaps", "pods", "deployments.apps")
+WATCHES = ("configmaps", "pods", "deployments.apps")
 CONFIGURED: dict[str, Any] = {
     "cluster": "audited",
-    "watch": [{"resource": resource} for resource in AUDITED_WATCHES],
+    "watch": [{"resource": resource} for resource in WATCHES],
     "kubernetes": {"apiservers": "each"},
     "metrics": "full",
 }
@@ -178,18 +84,42 @@ def rights() -> list[Right]:
     ]
 
 
-MISSING = {  # by missing right: the log event, the watch, and words of the message
-    Right("list", "", "configmaps"): ("list_failed", "configmaps", "may not list"),
-    Right("list", "", "pods"): ("list_failed", "pods", "may not list"),
-    Right("list", "apps", "deployments"): ("list_failed", "deployments.apps", "may not list"),
-    Right("watch", "", "configmaps"): ("watch_closed", "configmaps", "may not watch"),
-    Right("watch", "", "pods"): ("watch_closed", "pods", "may not watch"),
-    Right("watch", "apps", "deployments"): ("watch_closed", "deployments.apps", "may not watch"),
-    Right("list", "", "events", "default", TICK_NAME): ("tick_failed", "events", "may not list"),
-    Right("watch", "", "events", "default", TICK_NAME): ("storage_unknown", None, "may not watch"),
-    Right("list", "discovery.k8s.io", "endpointslices", "default"): ("apiservers_unknown", None, "endpointslices"),
-    Right("watch", "discovery.k8s.io", "endpointslices", "default"): ("apiservers_unwatched", None, "endpointslices"),
-    Right("list", "coordination.k8s.io", "leases", "kube-system"): ("apiservers_uncounted", None, "leases"),
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A right that a daemon lacks: the event in its log, words of the message, and the watch or the ticks."""
+
+    right: Right
+    event: str
+    words: str
+    on: str | None = None
+
+    def is_named(self, daemon: Daemon) -> bool:
+        entries = [entry for entry in daemon.log(self.event) if entry["reason"] == "forbidden"]
+        return any(
+            self.words in entry["message"] and self.on in (None, entry.get("watch"), entry.get("on"))
+            for entry in entries
+        )
+
+
+PEERS = ("discovery.k8s.io", "endpointslices", "default")
+MISSING = {  # by daemon
+    "first": (
+        Missing(Right("list", "", "configmaps"), "list_failed", "may not list", "configmaps"),
+        Missing(Right("watch", "", "pods"), "watch_closed", "may not watch", "pods"),
+        Missing(Right("watch", "", "events", "default", TICK_NAME), "storage_unknown", "may not watch"),
+        Missing(Right("list", "coordination.k8s.io", "leases", "kube-system"), "apiservers_uncounted", "leases"),
+    ),
+    "second": (
+        Missing(Right("list", "", "pods"), "list_failed", "may not list", "pods"),
+        Missing(Right("list", "", "events", "default", TICK_NAME), "tick_failed", "may not list", "events"),
+        Missing(Right("list", *PEERS), "apiservers_unknown", "endpointslices"),
+    ),
+    "third": (
+        Missing(Right("watch", "", "configmaps"), "watch_closed", "may not watch", "configmaps"),
+        Missing(Right("list", "apps", "deployments"), "list_failed", "may not list", "deployments.apps"),
+        Missing(Right("watch", *PEERS), "apiservers_unwatched", "endpointslices"),
+    ),
+    "fourth": (Missing(Right("watch", "apps", "deployments"), "watch_closed", "may not watch", "deployments.apps"),),
 }
 
 
@@ -202,29 +132,39 @@ class Audited:
 
     def account(self, name: str, granted: Sequence[Right]) -> Path:
         """Create a service account with exactly these rights; return its kubeconfig."""
+        subject = {"kind": "ServiceAccount", "name": name, "namespace": "default"}
         with self.plane.writer() as writer:
             writer.create("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": name}})
-            for namespace in sorted({right.namespace for right in granted}):
-                rules = [right.rule for right in granted if right.namespace == namespace]
-                self._bind(writer, name, namespace, rules)
-                self.plane.until_permitted("default", name, rules[0], namespace)
+            for at, kind, rules in self._roles(granted):
+                role = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name}
+                writer.create(f"{at}/{kind.lower()}s", {"metadata": {"name": name}, "rules": rules})
+                body = {"metadata": {"name": name}, "roleRef": role, "subjects": [subject]}
+                writer.create(f"{at}/{kind.lower()}bindings", body)
+            for right in granted:
+                self.plane.until_permitted("default", name, right.rule, right.namespace)
             token = writer.service_account_token("default", name)
         return self.plane.kubeconfig(name, {"token": token})
 
-    def _bind(self, writer: Writer, name: str, namespace: str, rules: list[Any]) -> None:
-        kind = "Role" if namespace else "ClusterRole"
-        at = f"{RBAC}/namespaces/{namespace}" if namespace else RBAC
-        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name}
-        subject = {"kind": "ServiceAccount", "name": name, "namespace": "default"}
-        metadata = {"metadata": {"name": name}}
-        writer.create(f"{at}/{kind.lower()}s", {**metadata, "rules": rules})
-        writer.create(f"{at}/{kind.lower()}bindings", {**metadata, "roleRef": role, "subjects": [subject]})
+    def grant(self, name: str, granted: Sequence[Right]) -> None:
+        """Replace the rights of an account."""
+        with self.plane.writer() as writer:
+            for at, kind, rules in self._roles(granted):
+                writer.patch(f"{at}/{kind.lower()}s/{name}", {"rules": rules})
+
+    def _roles(self, granted: Sequence[Right]) -> Iterator[tuple[str, str, list[Any]]]:
+        """Yield path, kind and rules of a role for each namespace in which watchslo needs rights."""
+        for namespace in sorted({right.namespace for right in rights()}):
+            rules = [right.rule for right in granted if right.namespace == namespace]
+            yield (f"{RBAC}/namespaces/{namespace}", "Role", rules) if namespace else (RBAC, "ClusterRole", rules)
 
     def entries(self, name: str) -> list[dict[str, Any]]:
         """Return the requests of an account for resources."""
         entries = [json.loads(line) for line in self._log.read_text().splitlines() if line.endswith("}")]
         user = f"system:serviceaccount:default:{name}"
         return [entry for entry in entries if entry["user"]["username"] == user and "objectRef" in entry]
+
+    def refused(self, name: str) -> list[dict[str, Any]]:
+        return [entry for entry in self.entries(name) if entry["responseStatus"]["code"] == 403]
 
 
 @pytest.fixture(scope="module")
@@ -242,30 +182,14 @@ def audited(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def daemon(audited: Audited, folder: Path, name: str, granted: Sequence[Right]) -> Daemon:
+    folder.mkdir()
     config = config_file(folder, **CONFIGURED)
     return Daemon(folder, "--config", config, "--kubeconfig", audited.account(name, granted))
 
 
-@pytest.fixture(scope="module")
-def lacking(audited: Audited, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[Right, Daemon]]:
-    """A daemon for each missing right, all at once, because each takes a while to detect it."""
-    with contextlib.ExitStack() as stack:
-        daemons = {}
-        for number, missing in enumerate(MISSING):
-            granted = [right for right in rights() if right != missing]
-            folder = tmp_path_factory.mktemp(f"lacking-{number}")
-            daemons[missing] = daemon(audited, folder, f"lacking-{number}", granted)
-        start_all(stack, daemons.values())
-        yield daemons
-
-
-def test_every_right_has_a_case() -> None:
-    assert set(MISSING) == set(rights())
-
-
-def test_every_right_is_used_and_sufficient(audited: Audited, tmp_path: Path) -> None:
-    with daemon(audited, tmp_path, "least", rights()) as least:
-        least.until_measuring(*AUDITED_WATCHES)
+def test_every_right_is_used_and_all_are_sufficient(audited: Audited, tmp_path: Path) -> None:
+    with daemon(audited, tmp_path / "least", "least", rights()) as least:
+        least.until_measuring(*WATCHES)
 
         def unused() -> list[Right]:
             entries = audited.entries("least")
@@ -274,10 +198,7 @@ def test_every_right_is_used_and_sufficient(audited: Audited, tmp_path: Path) ->
         least.process.until(lambda: not unused(), "every right is used", every=1.0)
         with steady_writes(audited.plane):  # continuously: an event received by a late loop is no sample
             least.until_samples("configmaps", 1)
-        failed = [entry for event in ("list_failed", "watch_closed", "tick_failed") for entry in least.log(event)]
-        assert not any(entry["reason"] == "forbidden" for entry in failed)
-    refused = [entry["objectRef"] for entry in audited.entries("least") if entry["responseStatus"]["code"] == 403]
-    assert refused == []
+    assert audited.refused("least") == []
     beyond = [
         (entry["verb"], entry["objectRef"])
         for entry in audited.entries("least")
@@ -286,22 +207,174 @@ def test_every_right_is_used_and_sufficient(audited: Audited, tmp_path: Path) ->
     assert beyond == []
 
 
-@pytest.mark.parametrize("missing", MISSING, ids=lambda right: f"{right.verb}-{right.resource}")
-def test_missing_right_is_named_and_the_rest_continues(
-    lacking: dict[Right, Daemon], audited: Audited, missing: Right
-) -> None:
-    event, about, words = MISSING[missing]
-    one = lacking[missing]
-    one.until_said(event, reason="forbidden")
-    said = next(entry for entry in one.log(event) if entry["reason"] == "forbidden")
-    assert words in said["message"]
-    assert about in (None, said.get("watch"), said.get("on"))
-    one.until_measuring(
-        *(watch for watch in AUDITED_WATCHES if not (event in ("list_failed", "watch_closed") and watch == about))
-    )
-    one.until_ready()
+def test_missing_rights_are_named_and_hurt_nothing_else_until_granted(audited: Audited, tmp_path: Path) -> None:
+    absent = {name: {row.right for row in rows} for name, rows in MISSING.items()}
+    assert {*rights()} == set().union(*absent.values()), "each right is missing once"
+    daemons = {
+        name: daemon(audited, tmp_path / name, name, [right for right in rights() if right not in absent[name]])
+        for name in MISSING
+    }
+    with contextlib.ExitStack() as stack:
+        start_all(stack, daemons.values())
+        for name, lacking in daemons.items():
+            until_named(lacking, MISSING[name])
+            refused = audited.refused(name)
+            assert refused
+            assert [entry for entry in refused if not any(right.permits(entry) for right in absent[name])] == []
+        ticks = daemons["second"].status()["domains"][0]["ticksOn"]
+        assert sorted(ticks) == ["configmaps", "deployments.apps"], "what it may list instead of events"
+        for name in daemons:
+            audited.grant(name, rights())
+        for lacking in daemons.values():
+            lacking.until_measuring(*WATCHES)
 
-    name = f"lacking-{[*MISSING].index(missing)}"
-    refused = [entry for entry in audited.entries(name) if entry["responseStatus"]["code"] == 403]
-    assert refused
-    assert all(missing.permits(entry) for entry in refused)
+
+def until_named(lacking: Daemon, missing: Sequence[Missing]) -> None:
+    """Wait until a daemon names all its missing rights, and measures what does not need them."""
+    for row in missing:
+        lacking.process.until(lambda: row.is_named(lacking), f"named: {row}", LOOK_SECONDS)  # noqa: B023 - used at once
+    away = {row.on for row in missing}
+    lacking.until_measuring(*(watch for watch in WATCHES if watch not in away))
+    lacking.until_ready()
+    streams = lacking.streams()
+    assert {streams[watch]["state"] for watch in WATCHES if watch in away} == {"away"}
+    assert {streams[watch]["lastFailure"]["reason"] for watch in WATCHES if watch in away} == {"forbidden"}
+
+
+# Access to what watchslo serves
+
+
+MAY_LOOK: dict[str, list[str]] = {"nonResourceURLs": ["/"], "verbs": ["get"]}
+GUARDED = ("/metrics", "/")
+EXPECTED = {  # of the guarded paths
+    "scraper": [200, 403],
+    "onlooker": [403, 200],
+    "without rights": [403, 403],
+    "for another audience": [401, 401],  # as a pod mounts it: the apiserver wants one of its own
+    "admin": [200, 200],
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Protected:
+    """A protected daemon, the tokens of its clients by name, and the files of its certificate."""
+
+    daemon: Daemon
+    plane: ControlPlane
+    pair: Pair
+    tokens: dict[str, str]
+
+    def grant_reviews(self) -> None:
+        """Grant the daemon reviews, which it does not have at first."""
+        with self.plane.writer() as writer:
+            writer.patch(f"{RBAC}/clusterroles/protected", {"rules": [EVERYTHING_READABLE, REVIEWS]})
+        eventually(lambda: self.reader("scraper").status("/metrics") == 200, "allowed to scrape", LOOK_SECONDS)
+
+    def reader(self, token: str | None = None) -> Reader:
+        return Reader(self.daemon.url, self.plane.ca, self.tokens.get(token, token) if token else None)
+
+    def answer(self, path: str, token: str | None = None) -> Answer:
+        """Return an answer other than 503: unknown tokens wait for a rate limit, and an apiserver may be slow."""
+
+        def answered() -> Answer | None:
+            answer = self.reader(token).ask(path)
+            return None if answer.status == 503 else answer
+
+        return eventually(answered, f"a review for {path}", LOOK_SECONDS)
+
+
+@pytest.fixture(scope="module")
+def protected(audited: Audited, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Protected]:
+    """A daemon that starts without the right to reviews."""
+    plane, folder = audited.plane, tmp_path_factory.mktemp("protected")
+    pair = Pair(folder / "tls.crt", folder / "tls.key")
+    plane.authority.server("watchslo").replace(pair)
+    tokens = {
+        "scraper": plane.service_account("scraper", MAY_SCRAPE),
+        "onlooker": plane.service_account("onlooker", MAY_LOOK),
+        "without rights": plane.service_account("without-rights"),
+        "admin": plane.token,
+        "watchslo": plane.service_account("protected", EVERYTHING_READABLE),
+    }
+    with plane.writer() as writer:
+        tokens["for another audience"] = writer.service_account_token("default", "scraper", "watchslo")
+    server = {"tls": {"certFile": str(pair.certificate), "keyFile": str(pair.key)}, "authorization": "kubernetes"}
+    file = config_file(folder, watch=[{"resource": "configmaps"}], server=server)
+    kubeconfig = plane.kubeconfig("protected", {"token": tokens["watchslo"]})
+    with Daemon(folder, "--log-level", "debug", "--config", file, "--kubeconfig", kubeconfig) as daemon:
+        yield Protected(daemon, plane, pair, tokens)
+
+
+def test_only_clients_with_the_right_to_a_path_may_read_it(protected: Protected) -> None:
+    daemon = protected.daemon
+    daemon.process.until(lambda: protected.reader("admin").status("/metrics") == 503, "no review")
+    said = daemon.until_said("reviews_failed", reason="forbidden")
+    assert "bind the ClusterRole system:auth-delegator to it" in said["message"]
+    protected.grant_reviews()
+
+    for path in ("/healthz", "/readyz"):
+        eventually(lambda: protected.reader().status(path) == 200, path, LOOK_SECONDS)  # noqa: B023 - used at once
+    unknown = protected.tokens["scraper"][:-4], secrets.token_urlsafe(40), None
+    refused = [protected.answer("/metrics", token) for token in unknown]
+    assert [answer.status for answer in refused] == [401] * 3
+    assert {answer.headers["www-authenticate"] for answer in refused} == {"Bearer"}
+    answers = {name: [protected.answer(path, name) for path in GUARDED] for name in EXPECTED}
+    assert {name: [one.status for one in row] for name, row in answers.items()} == EXPECTED
+    refused += [one for row in answers.values() for one in row if one.status != 200]
+    assert {one.text for one in refused} == {'{"detail":"Unauthorized"}', '{"detail":"Forbidden"}'}
+    assert [value for one in refused for value in one.headers.values() if "watchslo" in value] == []
+    assert [name for name, token in protected.tokens.items() if token in daemon.said] == []
+
+
+def test_top_presents_a_token(protected: Protected, tmp_path: Path) -> None:
+    protected.grant_reviews()
+    once, trusted = ("top", "--once", protected.daemon.url), ("--ca-file", protected.plane.ca)
+    files = {name: tmp_path / name for name in ("onlooker", "without rights")}
+    for name, file in files.items():
+        file.write_text(protected.tokens[name] + "\n")
+    protected.answer("/api/v1/status", "onlooker")
+
+    shown = asking(*once, *trusted, "--token-file", files["onlooker"])
+    assert (shown.returncode, shown.stdout.splitlines()[1].split()[0]) == (0, "configmaps")
+    for options, remedy in (
+        ((*trusted, "--token-file", files["without rights"]), "may not read the status; grant it the verb get on"),
+        (trusted, "it requires a valid token; pass one with --token-file"),
+        (("--token-file", files["onlooker"]), "pass its CA with --ca-file"),
+    ):
+        done = asking(*once, *options)
+        assert done.returncode == 2
+        assert remedy in done.stderr
+
+
+def test_new_certificate_is_shown_once_its_key_is_there(protected: Protected) -> None:
+    reader, daemon = protected.reader(), protected.daemon
+    first = reader.certificate()
+    second = protected.plane.authority.server("second")
+    second.certificate.replace(protected.pair.certificate)
+    daemon.until_said("certificate_refused")
+    assert reader.certificate() == first
+    second.key.replace(protected.pair.key)
+    daemon.process.until(lambda: reader.certificate() != first, "the second certificate shown")
+    assert len(daemon.log("certificate_renewed")) == 1
+
+    for _ in range(10):
+        with socket.create_connection(reader.address) as plain, contextlib.suppress(ConnectionError):
+            plain.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert b"watchslo" not in plain.recv(65536)
+    eventually(lambda: reader.status("/healthz") == 200, "healthy", LOOK_SECONDS)
+    assert daemon.log("library_complains") == [], "plain HTTP on the port of TLS is no complaint"
+
+
+def test_known_clients_may_read_while_the_apiserver_hangs(protected: Protected) -> None:
+    protected.grant_reviews()
+    stranger, apiserver = protected.reader("unseen"), protected.plane.apiservers[0].process
+    apiserver.signal(signal.SIGSTOP)
+    try:
+        answer = stranger.ask("/metrics")
+        assert (answer.status, answer.headers["retry-after"]) == (503, "1")
+        assert "the apiserver gives no access review" in answer.text
+        assert protected.answer("/metrics", "scraper").status == 200
+        assert protected.reader().status("/metrics") == 401
+    finally:
+        apiserver.signal(signal.SIGCONT)
+    eventually(lambda: stranger.status("/metrics") == 401, "reviews again", LOOK_SECONDS)
