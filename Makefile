@@ -144,7 +144,7 @@ pictures: setup ## Draw the dashboards from data of a Prometheus (PROMETHEUS=htt
 	$(BIN)/python -m tools.pictures $(or $(PROMETHEUS),http://localhost:9090) --minutes $(or $(MINUTES),15) --scrape-interval $(or $(SCRAPE),15)
 
 screens: setup ## Take the screenshots in docs/pictures of the page during an incident
-	$(BIN)/pytest -k incident tests/e2e/test_api_and_page.py --golden
+	$(BIN)/pytest -k incident tests/e2e/test_page.py --golden
 
 mutate: setup ## Mutate clock, latency, watch and diagnose, and print how many mutants the tests kill
 	rm -rf mutants
