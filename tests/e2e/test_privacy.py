@@ -1,4 +1,4 @@
-"""No output of watchslo holds content of the cluster: no name, no label, no data, and no credential.
+"""Privacy: does watchslo ever show content of my cluster: a name, a label, data, or a credential?
 
 One word is in every field of objects of several kinds. They are created, changed and deleted, the apiserver fails on
 one of them, and restarts with an empty cache. Then all output of watchslo, at its most verbose, is searched.
@@ -21,7 +21,6 @@ from tests.support.daemon import WATCHSLO, Daemon, Scrape, asking, config_file
 from tests.support.process import PATIENCE_SECONDS, Process, eventually
 from tests.support.writer import StatusError, Writer, crd
 
-COMMAND_SECONDS = PATIENCE_SECONDS
 FEED = "/api/v1/events"
 ROUNDS = 3
 THINGS = "things.privacy.watchslo.invalid"
@@ -70,16 +69,10 @@ def contents() -> dict[str, dict[str, Any]]:
     }
 
 
-@pytest.fixture(scope="module")
-def etcd(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
-    with Etcd(tmp_path_factory.mktemp("privacy-etcd"), assets.etcd) as etcd:
-        yield etcd
-
-
-@pytest.fixture(scope="module")
-def plane(assets: Assets, etcd: Etcd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+@pytest.fixture
+def plane(assets: Assets, tmp_path: Path) -> Iterator[ControlPlane]:
     """A control plane with the custom resource, which the test may kill."""
-    with ControlPlane(tmp_path_factory.mktemp("privacy"), assets.kube_apiserver, etcd) as plane:
+    with Etcd(tmp_path, assets.etcd) as etcd, ControlPlane(tmp_path, assets.kube_apiserver, etcd) as plane:
         with plane.writer() as writer:
             writer.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd("things", "Thing", GROUP))
             eventually(lambda: _serves(writer, f"/apis/{GROUP}/v1/things"), "the CRD served")
@@ -97,8 +90,8 @@ def _serves(writer: Writer, path: str) -> bool:
 class Story:
     """The events in the cluster: objects are created and changed, and some are deleted."""
 
-    def __init__(self, plane: ControlPlane, etcd: Etcd) -> None:
-        self._plane, self._etcd = plane, etcd
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
         self._number = 0
 
     def some_come_and_go(self) -> None:
@@ -119,14 +112,14 @@ class Story:
     def an_object_is_broken(self) -> str:
         """Store an object that the apiserver cannot read; return its error, which no output may repeat."""
         times = {"creationTimestamp": CANARY, "name": f"{CANARY}-broken", "namespace": CANARY}
-        self._etcd.put(BROKEN, {"kind": "ConfigMap", "apiVersion": "v1", "metadata": times})
+        self._plane.etcd.put(BROKEN, {"kind": "ConfigMap", "apiVersion": "v1", "metadata": times})
         with self._plane.writer() as writer, pytest.raises(StatusError) as refused:
             writer.get("/api/v1/configmaps")
         return str(refused.value)
 
     def all_is_forgotten(self) -> None:
         """Delete the broken object and restart the apiserver, which then knows no older revision."""
-        self._etcd.delete(BROKEN)
+        self._plane.etcd.delete(BROKEN)
         apiserver = self._plane.apiservers[0]
         apiserver.process.kill()
         apiserver.start()
@@ -191,13 +184,13 @@ def inline(plane: ControlPlane) -> tuple[Path, list[str]]:
     return plane.kubeconfig("inline", user), [line for line in lines if line and not line.startswith("-----")]
 
 
-def test_output_reveals_no_content_of_the_cluster(plane: ControlPlane, etcd: Etcd, tmp_path: Path) -> None:
+def test_output_reveals_no_content_of_the_cluster(plane: ControlPlane, tmp_path: Path) -> None:
     watches = [{"resource": resource, **options} for resource, options in WATCHES.items()]
     config = config_file(tmp_path, watch=watches, metrics="full", kubernetes={"apiserverMetrics": True})
     token = plane.service_account("privacy", EVERYTHING_READABLE, MAY_SCRAPE)
     kubeconfig = plane.kubeconfig("privacy", {"token": token})
     key_file, key = inline(plane)
-    story = Story(plane, etcd)
+    story = Story(plane)
     story.some_come_and_go()
     stumbled = story.an_object_is_broken()
     assert found(CANARY, stumbled), "the error lacks the word, so this test proves nothing"
