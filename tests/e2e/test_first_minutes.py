@@ -266,7 +266,7 @@ def test_top_sorts_filters_and_explains_the_watches_of_a_demo(home: Path) -> Non
             terminal.press("1")
             terminal.until(lambda: watches(terminal) == RESOURCES, "sorted by name")
             terminal.press("Home", *["Down"] * RESOURCES.index("pods"), "Enter")
-            terminal.until_shown("Highest P99")
+            terminal.until_shown("back to all watches")
             assert any(line.lstrip().startswith("pods: ") for line in terminal.lines)
             terminal.press("Escape")
             terminal.until(lambda: watches(terminal) == RESOURCES, "back at all watches")
