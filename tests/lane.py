@@ -1,7 +1,7 @@
 """`python -m tests.lane` runs tests in processes side by side, and each test that failed once more, alone, at the end.
 
-A test that passes alone failed because of what ran beside it. Such tests are listed, and more than `MOST_ALONE` of them
-are a failure: then the tests depend on the speed of the machine, whatever each of them says.
+A test that passes alone failed because of what ran in parallel. Such tests are listed, and more than `MOST_ALONE` of
+them are a failure: then the tests depend on the speed of the machine, whatever each of them says.
 """
 
 import json

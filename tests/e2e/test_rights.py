@@ -1,4 +1,4 @@
-"""Rights: what must watchslo be allowed to read, and who may read what it shows?
+"""Rights: what must watchslo be allowed to read, and which accounts may read what it shows?
 
 One control plane, which logs the requests of each account, serves all scenarios.
 """

@@ -1,4 +1,4 @@
-"""A statement of a real daemon counts only together with the daemon's own word that it kept up meanwhile."""
+"""A statement of a real daemon counts only together with the daemon's own word that it kept up."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -15,9 +15,9 @@ def while_kept_up(daemon: Callable[[], Daemon], play: Callable[[], T], judge: Ca
     """Play a scenario, judge its result by assertions, and return the result.
 
     Use it for statements that slowness of this machine may change: a cause, a verdict, a count of samples. If a
-    judgement fails and the daemon says that it did not keep up meanwhile, the scenario is played again, at most twice,
-    and the output says so. A judgement that fails although the daemon kept up fails at once. `daemon` is called before
-    and after each play, because a scenario may restart it.
+    judgement fails and the daemon says that it did not keep up during the play, the scenario is played again, at most
+    twice, and the output says so. A judgement that fails although the daemon kept up fails at once. `daemon` is called
+    before and after each play, because a scenario may restart it.
     """
     for number in range(1, PLAYS + 1):
         before = _late_seconds(daemon())
