@@ -226,7 +226,7 @@ def _relist_storm(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[
         spans = (f"{seconds(o.low or 0.0)} to {seconds(o.high or 0.0)} ({o.name})" for o in loaded)
         facts = [f"Delays vary widely: ticks take {', '.join(spans)}"]
     keys = frozenset[Key]().union(*(_keys(one, unexplained) for one in busy.values()))
-    late = [evidence.watches[key] for key in keys if evidence.watches[key].late]
+    late = [watch for key, watch in evidence.watches.items() if key in keys and watch.late]
     sentence = "; ".join([*facts, *([worst_of(late)] if late else [])]) + "."
     name = next(iter(busy)) if len(busy) == 1 else None
     yield Finding(Cause.RELIST_STORM, name, None, Confidence.MEDIUM, sentence, keys)
@@ -612,7 +612,7 @@ def _listing(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Findi
     """No other cause fits, and the apiserver itself counts lists of many objects, or refuses requests."""
     for one in evidence.apiservers.values():
         keys = _keys(one, unexplained)
-        late = [evidence.watches[key] for key in keys if evidence.watches[key].late]
+        late = [watch for key, watch in evidence.watches.items() if key in keys and watch.late]
         if late and one.own is not None and lists_heavily(one.own):
             sentence = f"{one.name} is busy with lists: {worst_of(late)}."
             yield Finding(Cause.RELIST_STORM, one.name, None, Confidence.LOW, sentence, keys)
