@@ -123,5 +123,6 @@ async def _never_end_a_head(target: Target) -> None:
         with contextlib.suppress(OSError):  # the server closes the connection, but its answer can still be read
             for _ in range(HEAD_BYTES // len(CHUNK)):
                 writer.write(CHUNK)
-                await asyncio.wait_for(writer.drain(), WAIT_SECONDS)
+                async with asyncio.timeout(WAIT_SECONDS):  # wait_for of Python 3.11 may lose a cancellation
+                    await writer.drain()
         await target.note(await reader.readline(), reader)
