@@ -8,13 +8,9 @@ from tests.support.assets import Assets
 from tests.support.control_plane import ControlPlane, Etcd, override
 
 LONGEST_FIRST = (
-    "test_faults.py",
-    "test_causes.py",
-    "test_slo_pack.py",
     "test_apiservers.py",
     "test_topologies.py",
     "test_headroom.py",
-    "test_soak.py",
     "test_probe_cost.py",
     "test_api_and_page.py",
     "test_outages.py",

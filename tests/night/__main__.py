@@ -14,7 +14,7 @@ from pathlib import Path
 
 import click
 
-from tests.e2e.faults import document
+from tests.lab import documents
 from tests.night import section, tables
 from tests.night.faults import FAULTS, NightFault
 from tests.night.monitoring import SCRAPE_SECONDS
@@ -60,7 +60,7 @@ def main(only: str, minutes: float, stretch: float, write: bool) -> None:  # noq
             "minutes": minutes,
         }
         text = tables.render(played, profiles, facts)
-        document.PATH.write_text(section.placed(document.PATH.read_text(), text))
+        documents.PATH.write_text(section.placed(documents.PATH.read_text(), text))
     missed = [f"{one.fault.name}: {sentence}" for one in played for sentence in one.figures.missed()]
     missed += [f"{one.profile}: {sentence}" for one in profiles for sentence in one.missed()]
     print(f"\n{time.monotonic() - began:.0f} s in all.")

@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from tests.confusion.stage import traffic
-from tests.e2e.slo_pack.clients import Client
+from tests.lab.clients import Client
+from tests.lab.ground import traffic
 from tests.night.figures import shares
 from tests.night.monitoring import monitoring
 from tests.night.readers import AlertsReader, InstanceReader, Report

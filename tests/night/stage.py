@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
-from tests.confusion.stage import traffic
+from tests.lab.ground import traffic
 from tests.night.figures import WELL
 from tests.night.monitoring import monitoring, written_rules
 from tests.night.readers import Report, VerdictReaders

@@ -2,7 +2,7 @@
 
 import contextlib
 
-from tests.e2e.faults import document
+from tests.lab import documents
 from tests.night import section, tables
 from tests.night.faults import NightFault
 from tests.night.figures import Episode, Expectation, ExpectedAlert, figures
@@ -60,7 +60,7 @@ def test_section_is_replaced_and_can_be_taken_out_again() -> None:
 
 
 def test_fault_matrix_keeps_the_section_and_does_not_read_it() -> None:
-    text = document.PATH.read_text()
+    text = documents.PATH.read_text()
     night = section.placed(text, tables.render([played()], [], FACTS))
-    assert document.promised(night) == document.promised(text)
-    assert section.of(document.render([], section.of(night))) == section.of(night)
+    assert documents.promised(night) == documents.promised(text)
+    assert section.of(documents.HEAD + section.of(night)) == section.of(night)

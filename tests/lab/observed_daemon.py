@@ -2,15 +2,17 @@
 
 import json
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.faults.notes import Notes, NotesFile
+from tests.lab.notes import Notes, NotesFile
+from tests.support.control_plane import HOST, Port
 from tests.support.daemon import Daemon, Scrape, config_file
 from tests.support.process import Process
 
-OBSERVED = Path(__file__).with_name("observed.py")
+OBSERVED = Path(__file__).with_name("programs") / "observed.py"
 
 FAULT_COUNTERS: Mapping[str, str] = {
     "watchslo_watches_closed_total": "closed {class}/{reason}",
@@ -29,17 +31,36 @@ FAULT_COUNTERS: Mapping[str, str] = {
 
 
 class Observed(Daemon):
-    """A daemon that records what it receives."""
+    """A daemon that records what it receives, at its own port; without `watches` it watches what it does by default."""
 
     def __init__(self, folder: Path, kubeconfig: Path, watches: Sequence[Mapping[str, Any]], **keys: Any) -> None:
         folder.mkdir()
-        config = config_file(folder, watch=[dict(watch) for watch in watches], metrics="full", **keys)
-        super().__init__(folder, "--config", config, "--kubeconfig", kubeconfig)
+        self._folder = folder
+        self._keys = {"metrics": "full", **keys} | ({"watch": [dict(watch) for watch in watches]} if watches else {})
+        self._port = Port()
+        listen = f"{HOST}:{self._port.number}"
+        super().__init__(folder, "--config", self.configure(), "--kubeconfig", kubeconfig, "--listen", listen)
         _, *arguments = self.process.command
         notes = folder / "notes.jsonl"
         self.process = Process(folder, "watchslo", [sys.executable, OBSERVED, notes, *arguments])
         self._notes = NotesFile(notes)
         self.watches = [str(watch.get("name", watch["resource"])) for watch in watches]
+
+    def __exit__(self, *_: object) -> None:
+        super().__exit__(*_)
+        self._port.release()
+
+    def configure(self, **keys: Any) -> Path:
+        """Write the configuration, with these keys changed; a running daemon applies a valid one in seconds."""
+        return config_file(self._folder, **self._keys | keys)
+
+    def restart(self, seconds: float) -> None:
+        """Stop it, and start it again after some seconds."""
+        self.process.stop()
+        time.sleep(seconds)
+        started = len(self.log("listening"))
+        self.process.start()
+        self.process.until(lambda: len(self.log("listening")) > started, "listening")
 
     def notes(self) -> Notes:
         """Everything that was recorded so far."""

@@ -1,52 +1,35 @@
-"""Random faults for minutes: each lost event is reported, nothing leaks, and the log has no unexpected entry.
-
-SOAK_MINUTES is the duration; `make soak MINUTES=20` runs a long one. The seed is printed, and SOAK_SEED repeats it.
-In CI the seed is constant, so each build meets the same faults.
-"""
+"""Random faults for minutes: each lost event is reported, nothing leaks, and the log has no unexpected entry."""
 
 import contextlib
-import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import pytest
-
-from tests.e2e.faults import rows_alone, rows_linked
-from tests.e2e.faults.daemon import Observed
-from tests.e2e.faults.harness import until_settled
-from tests.e2e.faults.notes import judge
-from tests.e2e.faults.row import Row, Scene
-from tests.e2e.faults.scribe import Scribe
-from tests.e2e.faults.stages import WRITTEN, Alone
+from tests.lab.faults import FAULTS
+from tests.lab.judges.counts import CountsJudge, until_settled
+from tests.lab.judges.judge import play
+from tests.lab.notes import judge
+from tests.lab.observed_daemon import Observed
+from tests.lab.scene import LOOK_SECONDS, Fault, Scene, Setup
+from tests.lab.scribe import Scribe
+from tests.lab.stage import WRITTEN, Lane, Stage
 from tests.support.assets import Assets
-from tests.support.daemon import Proxy
 
-MINUTES = float(os.environ.get("SOAK_MINUTES", "2"))
-SEED_OF_CI = 1140  # its first ten faults are all different
-CHANCE = SEED_OF_CI if "CI" in os.environ and "SOAK_MINUTES" not in os.environ else Random().getrandbits(32)
-SEED = int(os.environ.get("SOAK_SEED") or CHANCE)
-WATCHES: tuple[dict[str, Any], ...] = (
-    {"resource": "configmaps", "namespace": "default"},
-    {"resource": "secrets", "namespace": "default", "list": "parallel", "inventory": True},
-    {"resource": "events", "namespace": "default"},
-    {"resource": "serviceaccounts", "namespace": "default", "list": "stream"},
+SETUP = Setup(
+    "hurt",
+    (
+        {"resource": "configmaps", "namespace": "default"},
+        {"resource": "secrets", "namespace": "default", "list": "parallel", "inventory": True},
+        {"resource": "events", "namespace": "default"},
+        {"resource": "serviceaccounts", "namespace": "default", "list": "stream"},
+    ),
+    keys={"guarantees": {"level": "full"}},
 )
-FAULTS = (
-    rows_alone.apiserver_sigterm,
-    rows_alone.apiserver_sigkill,
-    rows_alone.etcd_sigstop,
-    rows_linked.reset,
-    rows_linked.fin_inside_a_chunk,
-    rows_linked.black_hole_to_us,
-    rows_linked.black_hole_from_us,
-    rows_linked.throttled,
-    rows_linked.compacted,
-    rows_linked.own_loop_blocked,
-    rows_linked.wall_clock_stepped,
-)
+NAMES = {"apiserver-ended", "restart", "etcd-stopped", "reset", "truncated", "black-hole-to-us"} | {
+    *("black-hole-from-us", "throttled", "compacted", "loop-blocked", "wall-clock-stepped")
+}
 EXPECTED: Mapping[str, str] = {
     "listening": "it starts",
     "ticking": "it starts",
@@ -80,17 +63,10 @@ CLOSED_FOR = {"reset", "early_eof", "timeout", "refused", "unreachable", "stalle
 }
 """Why watches may end here; a starting apiserver refuses requests until it has read its roles."""
 WARM_SECONDS = 15.0
-LOOK_SECONDS = 0.5
 NOTICED_SECONDS = 6.5  # watches are shown as of the last evaluation
 MORE_FILES = 12  # connections of parallel requests: aiohttp reuses them in turn, so none becomes idle
 MORE_TASKS = 2
 MORE_BYTES = 24 << 20  # a ring of revisions and ten minutes of clock data grow in the first minutes
-
-
-@pytest.fixture(scope="module")
-def stage(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Alone]:
-    with Alone(tmp_path_factory.mktemp("soak"), assets) as stage:
-        yield stage
 
 
 class Resources:
@@ -109,72 +85,69 @@ class Resources:
         return f"{self.files} files, {self.tasks} tasks, {self.bytes / 2**20:.0f} MiB"
 
 
-def test_random_faults_lose_nothing_and_leak_nothing(stage: Alone, tmp_path: Path) -> None:
-    print(f"seed {SEED}")
-    plane = stage.plane
-    with contextlib.ExitStack() as stack:
-        link = stack.enter_context(Proxy(tmp_path, "link", plane.url))
-        kubeconfig = plane.kubeconfig("soak", server=link.url)
-        scribes = {
-            watch["resource"]: stack.enter_context(
-                Scribe(stage.open_writer, *WRITTEN[watch["resource"]], f"soak-{number}")
+class DeliveryJudge(CountsJudge):
+    """Expects after each fault that all watches are open and have what was written since the fault ended.
+
+    A watch behind a black hole looks open until an audit finds it, and no further fault of its connection has an
+    effect.
+    """
+
+    def __init__(self, scene: Scene, scribes: Mapping[str, Scribe]) -> None:
+        super().__init__(scene)
+        self._daemon = scene.daemon
+        self._scribes = scribes
+
+    def prepare(self, fault: Fault) -> None:
+        assert fault.counts is not None
+        self._expected = fault.counts
+
+    def finish(self) -> None:
+        time.sleep(NOTICED_SECONDS)
+        written = {watch: scribe.answered()[-1].revision or 0 for watch, scribe in self._scribes.items()}
+
+        def delivering() -> bool:
+            streams = self._daemon.streams()
+            return all(
+                streams[watch]["up"] and int(streams[watch]["revision"] or 0) >= newest
+                for watch, newest in written.items()
             )
-            for number, watch in enumerate(WATCHES)
+
+        self._daemon.process.until(delivering, "all watches deliver", LOOK_SECONDS)
+
+
+def soak(folder: Path, assets: Assets, minutes: float, seed: int) -> None:
+    """Cause one fault after the other until the time is over, each on watches that deliver; then judge everything."""
+    random = Random(seed)
+    faults = [fault for fault in FAULTS if fault.name in NAMES]
+    lane = Lane(SETUP, tuple(faults), name="soak")
+    with Stage(folder, assets, [lane]) as stage, contextlib.ExitStack() as stack:
+        scene = stage.open(stack, lane)
+        daemon = scene.daemon
+        writers: dict[str, Any] = {
+            watch: Scribe(scene.ground.open_writer, *WRITTEN[watch], f"soak-{number}")
+            for number, watch in enumerate(daemon.watches)
         }
-        full = {"level": "full"}
-        daemon = stack.enter_context(Observed(tmp_path / "daemon", kubeconfig, WATCHES, guarantees=full))
+        scribes: dict[str, Scribe] = {watch: stack.enter_context(scribe) for watch, scribe in writers.items()}
+        scene.scribe = scribes[daemon.watches[0]]
         daemon.until_measuring(*daemon.watches)
-        since = time.monotonic()
-        before = Resources(daemon)
-        scene = Scene(
-            Row("soak", rows_linked.reset, frozenset()), tmp_path, daemon, scribes["configmaps"], link, plane, link
-        )
-        made = strike_at_random(scene, scribes)
-        until = time.monotonic()
-        after = Resources(daemon)
-        judge_all(daemon, scribes, since, until)
+        since, before = time.monotonic(), Resources(daemon)
+        delivery = DeliveryJudge(scene, scribes)
+        while time.monotonic() < since + 60.0 * minutes:
+            fault = random.choice(faults)
+            print(f"{time.monotonic() - since:.1f} {fault.name}", flush=True)
+            play(scene, fault, [delivery], seed)
+            time.sleep(random.uniform(0.0, 5.0))
+        until, after = time.monotonic(), Resources(daemon)
+        judge_writes(daemon, scribes, since, until)
         judge_guarantees(daemon)
-    print(f"{len(made)} faults: {', '.join(made)}\nbefore: {before}\nafter: {after}")
+    print(f"before: {before}\nafter: {after}")
     judge_log(daemon)
     assert after.files <= before.files + MORE_FILES
     assert after.tasks <= before.tasks + MORE_TASKS
     assert after.bytes <= before.bytes + MORE_BYTES
 
 
-def strike_at_random(scene: Scene, scribes: Mapping[str, Scribe]) -> list[str]:
-    """Cause one fault after the other until the time is over, each on watches that deliver; return their names."""
-    random, made = Random(SEED), []
-    over = time.monotonic() + 60.0 * MINUTES
-    while time.monotonic() < over:
-        fault = random.choice(FAULTS)
-        print(f"{time.monotonic():.1f} {fault.__name__}", flush=True)
-        made.append(fault.__name__)
-        scene.begins()
-        fault(scene)
-        until_delivering(scene.daemon, scribes)
-        time.sleep(random.uniform(0.0, 5.0))
-    return made
-
-
-def until_delivering(daemon: Observed, scribes: Mapping[str, Scribe]) -> None:
-    """Wait until all watches are open and have what was written since the fault ended.
-
-    A watch behind a black hole looks open until an audit finds it, and no further fault of its connection has an
-    effect.
-    """
-    time.sleep(NOTICED_SECONDS)
-    written = {watch: max(write.revision or 0 for write in scribe.answered()) for watch, scribe in scribes.items()}
-
-    def delivering() -> bool:
-        streams = daemon.streams()
-        return all(
-            streams[watch]["up"] and int(streams[watch]["revision"] or 0) >= newest for watch, newest in written.items()
-        )
-
-    daemon.process.until(delivering, "all watches deliver", LOOK_SECONDS)
-
-
-def judge_all(daemon: Observed, scribes: Mapping[str, Scribe], since: float, until: float) -> None:
+def judge_writes(daemon: Observed, scribes: Mapping[str, Scribe], since: float, until: float) -> None:
     """Assert that each written revision was seen or lies in a reported gap."""
     for watch, scribe in scribes.items():
         writes = until_settled(daemon, watch, scribe, since, until)

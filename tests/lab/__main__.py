@@ -1,0 +1,151 @@
+"""`python -m tests.lab` makes faults on real and simulated control planes, and judges what watchslo makes of them."""
+
+import os
+import secrets
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+
+import click
+
+from tests.lab import documents, soak
+from tests.lab.faults import FAULTS, THREE
+from tests.lab.judges.alerts import AlertsJudge
+from tests.lab.judges.cause import NAMED_SECONDS, CauseJudge
+from tests.lab.judges.counts import CountsJudge, CountsOutcome
+from tests.lab.judges.judge import Judge, play
+from tests.lab.monitoring import Monitoring
+from tests.lab.scene import Fault
+from tests.lab.selections import lanes_of_alerts, lanes_of_counts
+from tests.lab.stage import Errors, Lane, Stage
+from tests.night import section
+from tests.support import assets
+from tests.support.process import eventually
+
+OWN_FIGURES_SECONDS = 40.0  # until the apiservers' own figures count, after a cause was named
+
+only = click.option("--only", multiple=True, help="Only faults with a name that begins with this; may be repeated.")
+
+
+@click.group()
+def main() -> None:
+    """Make faults, and judge what watchslo says and does."""
+
+
+@main.command()
+@only
+@click.option("--write", is_flag=True, help="Write docs/faults.md.")
+def counts(only: tuple[str, ...], *, write: bool) -> None:
+    """Judge what is counted, lost and measured (`make faults`)."""
+    lanes = lanes_of_counts(chosen([fault for fault in FAULTS if fault.counts], only))
+    outcomes: dict[str, CountsOutcome] = {}
+
+    def keep(fault: Fault, judges: Sequence[Judge]) -> None:
+        (judge,) = judges
+        assert isinstance(judge, CountsJudge)
+        assert judge.outcome is not None
+        outcomes[fault.name] = judge.outcome
+        print(f"{fault.name}: as expected", flush=True)
+
+    with laboratory("counts") as folder, Stage(folder, assets.newest(os.environ), lanes) as stage:
+        errors = stage.play(lambda scene: [CountsJudge(scene)], keep)
+    if write and not errors and not only:
+        night = section.of(documents.PATH.read_text())
+        documents.PATH.write_text(documents.render(outcomes, night))
+    end(failed(errors))
+
+
+@main.command()
+@only
+@click.option("--repeats", default=10, show_default=True, help="How often each fault is made.")
+@click.option("--seed", type=int, help="The seed of an earlier run, to repeat its faults; random by default.")
+@click.option("--daemonset", is_flag=True, help="Watch one apiserver, with the others as witnesses.")
+@click.option("--apiserver-metrics", is_flag=True, help="Read what the apiservers publish of themselves as evidence.")
+def causes(only: tuple[str, ...], repeats: int, seed: int | None, *, daemonset: bool, apiserver_metrics: bool) -> None:
+    """Judge which causes are named, with faults of random strengths in random order (`make confusion`)."""
+    faults = chosen([fault for fault in FAULTS if fault.causes is not None], only)
+    number = secrets.randbits(32) if seed is None else seed
+    print(f"seed {number}", flush=True)
+    random = Random(number)
+    runs = [(fault, random.getrandbits(32)) for fault in faults for _ in range(repeats)]
+    random.shuffle(runs)
+    setup = replace(THREE, alone=daemonset, keys={"kubernetes": {"apiserverMetrics": apiserver_metrics}})
+    lane = Lane(setup, tuple(faults), usual=False, name="causes")
+    outcomes = []
+    with (
+        laboratory("causes") as folder,
+        Stage(folder, assets.newest(os.environ), [lane]) as stage,
+        ExitStack() as stack,
+    ):
+        scene = stage.open(stack, lane)
+        held = (OWN_FIGURES_SECONDS,) if apiserver_metrics else ()
+        judge = CauseJudge(scene, NAMED_SECONDS, *held)
+        for fault, strength in runs:
+            play(scene, fault, [judge], strength)
+            assert judge.outcome is not None
+            outcomes.append(judge.outcome)
+    print(f"\n{documents.confusion(outcomes)}")
+    end(list(documents.missed(outcomes)))
+
+
+@main.command()
+@only
+def alerts(only: tuple[str, ...]) -> None:
+    """Judge which alerts fire and resolve; with all faults, also whether each query of panels and rules is answered."""
+    lanes = lanes_of_alerts(chosen([fault for fault in FAULTS if fault.raises], only))
+    with (
+        laboratory("alerts") as folder,
+        Stage(folder, assets.newest(os.environ), lanes) as stage,
+        Monitoring(folder, stage.scenes, whole=True) as monitoring,
+    ):
+        errors = stage.play(
+            lambda scene: [AlertsJudge(scene, monitoring.hours, monitoring.days)],
+            lambda fault, _: print(f"{fault.name}: as expected", flush=True),
+        )
+        missed = failed(errors)
+        if not only:
+            with suppress(AssertionError):
+                eventually(lambda: not monitoring.waits_for(), "each query has an answer", 1.0)
+            missed += monitoring.complaints()
+    end(missed)
+
+
+@main.command("soak")
+@click.option("--minutes", default=20.0, show_default=True)
+@click.option("--seed", type=int, help="The seed of an earlier run; random by default.")
+def soak_command(minutes: float, seed: int | None) -> None:
+    """Make random faults: no loss without a report, no leak, no unexpected log entry (`make soak`)."""
+    number = secrets.randbits(32) if seed is None else seed
+    print(f"seed {number}", flush=True)
+    with laboratory("soak") as folder:
+        soak.soak(folder, assets.newest(os.environ), minutes, number)
+
+
+@contextmanager
+def laboratory(name: str) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix=f"watchslo-{name}-") as folder:
+        yield Path(folder)
+
+
+def chosen(faults: Sequence[Fault], only: tuple[str, ...]) -> list[Fault]:
+    found = [fault for fault in faults if not only or fault.name.startswith(only)]
+    if not found:
+        raise click.UsageError(f"no such fault; there are {', '.join(fault.name for fault in faults)}")
+    return found
+
+
+def failed(errors: Errors) -> list[str]:
+    return [f"{fault} in lane {lane}: {error!r}" for (lane, fault), error in errors.items()]
+
+
+def end(missed: Sequence[str]) -> None:
+    print(*(f"MISSED: {sentence}." for sentence in missed), *([] if missed else ["All is as expected."]), sep="\n")
+    sys.exit(1 if missed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""A small selection of the laboratory: one fault of each place, and each judge. `make lab` plays all of them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from tests.lab.faults import CLUSTERS, FAULTS, THREE
+from tests.lab.judges.alerts import AlertsJudge
+from tests.lab.judges.cause import CauseJudge
+from tests.lab.judges.counts import CountsJudge
+from tests.lab.judges.judge import Judge
+from tests.lab.monitoring import Monitoring
+from tests.lab.scene import Fault, Scene
+from tests.lab.stage import Errors, Lane, Stage
+from tests.support.assets import Assets
+
+HELD_SECONDS = 5.0  # causes are judged every five seconds
+BY_NAME = {fault.name: fault for fault in FAULTS}
+HISTORY, STARVED = CLUSTERS["expired"], CLUSTERS["starved"]
+
+
+def lane(*names: str) -> Lane:
+    faults = tuple(BY_NAME[name] for name in names)
+    return Lane(faults[0].setup, faults, usual=False)
+
+
+LANES = (
+    replace(lane("etcd-slow", "slow-link", "watch-stalled"), setup=THREE, name="causes"),
+    replace(lane("starved"), setup=STARVED, name="daemon"),
+    replace(lane("expired-storm"), setup=HISTORY, name="expired"),
+    replace(lane("frozen-cache"), written=True),
+    replace(lane("rights-revoked"), written=True),
+)
+PLAYED = [pytest.param(lane, fault, id=fault.name) for lane in LANES for fault in lane.faults]
+
+
+@pytest.fixture(scope="module")
+def errors(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Errors:
+    """Play all faults, and return the error of each that was not judged as expected."""
+    folder = tmp_path_factory.mktemp("lab")
+    with Stage(folder, assets, LANES) as stage:
+        clusters = {name: scene for name, scene in stage.scenes.items() if name in CLUSTERS}
+        with Monitoring(folder, clusters, whole=False) as monitoring:
+
+            def judges_of(scene: Scene) -> Sequence[Judge]:
+                if scene.name in CLUSTERS:
+                    return [AlertsJudge(scene, monitoring.hours, monitoring.days)]
+                return [CountsJudge(scene)] if scene.scribe else [CauseJudge(scene, held=HELD_SECONDS)]
+
+            return stage.play(judges_of, lambda fault, _: print(f"{fault.name}: as expected", flush=True))
+
+
+@pytest.mark.timeout(1800)  # a fault is played again if the daemon did not keep up
+@pytest.mark.parametrize(("lane", "fault"), PLAYED)
+def test_fault_is_judged_as_expected(errors: Errors, lane: Lane, fault: Fault) -> None:
+    if error := errors.get((lane.id, fault.name)):
+        raise error
