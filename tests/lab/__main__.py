@@ -2,29 +2,35 @@
 
 import os
 import secrets
+import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 
 import click
 
-from tests.lab import documents, soak
-from tests.lab.faults import FAULTS, THREE
+from tests.lab import documents, night_section, section, soak
+from tests.lab.faults import FAULTS, ON_CALL, THREE
 from tests.lab.judges.alerts import AlertsJudge
 from tests.lab.judges.cause import NAMED_SECONDS, CauseJudge
 from tests.lab.judges.counts import CountsJudge, CountsOutcome
 from tests.lab.judges.judge import Judge, play
-from tests.lab.monitoring import Monitoring
+from tests.lab.judges.verdict import OnCallJudge
+from tests.lab.monitoring import SCRAPE_SECONDS, Monitoring, shipped, written_rules
+from tests.lab.profiles import watch_profiles
+from tests.lab.readers import VerdictReaders
 from tests.lab.scene import Fault
 from tests.lab.selections import lanes_of_alerts, lanes_of_counts
 from tests.lab.stage import Errors, Lane, Stage
-from tests.night import section
 from tests.support import assets
 from tests.support.process import eventually
+from tests.support.prometheus import program
 
 OWN_FIGURES_SECONDS = 40.0  # until the apiservers' own figures count, after a cause was named
 
@@ -112,6 +118,66 @@ def alerts(only: tuple[str, ...]) -> None:
                 eventually(lambda: not monitoring.waits_for(), "each query has an answer", 1.0)
             missed += monitoring.complaints()
     end(missed)
+
+
+@main.command()
+@only
+@click.option("--minutes", default=30.0, show_default=True, help="Healthy minutes of the shipped profiles.")
+@click.option("--stretch", default=1.0, show_default=True, help="Make faults so many times as long.")
+@click.option("--write", is_flag=True, help="Write the table into docs/faults.md.")
+@click.option("--no-faults", is_flag=True, help="Only the healthy minutes.")
+def night(only: tuple[str, ...], minutes: float, stretch: float, *, write: bool, no_faults: bool) -> None:
+    """Play a night on call: faults, then healthy minutes of each profile (`make night`)."""
+    faults = [] if no_faults else chosen([fault for fault in FAULTS if fault.on_call], only)
+    lane, began = Lane(ON_CALL, tuple(faults), name="night"), time.monotonic()
+    played, profiles = [], []
+
+    def report(sentence: str) -> None:
+        print(f"{time.monotonic() - began:7.1f} {sentence}", flush=True)
+
+    with laboratory("night") as folder, Stage(folder, assets.newest(os.environ), [lane]) as stage:
+        if faults:
+            with ExitStack() as stack:
+                scene = stage.open(stack, lane)
+                rules = written_rules(folder / "night" / "daemon" / "watchslo.yaml")
+                watching = shipped(stack, folder / "monitoring", rules, "watchslo", [scene.daemon.url])
+                readers = VerdictReaders(scene.daemon.url, *watching, report)
+                readers.start(stack)
+                judge = OnCallJudge(scene, readers, stretch)
+                for fault in faults:
+                    report(f"--- {fault.name}")
+                    play(scene, fault, [judge], 1)
+                played = judge.figures()
+            print(f"\n{night_section.night_table(played)}", flush=True)
+        lab = stage.grounds[ON_CALL.ground].lab
+        assert lab is not None
+        if minutes:
+            profiles = watch_profiles(folder / "profiles", lab, minutes, report)
+            print(f"\n{night_section.profiles_table(profiles)}")
+    if write:
+        facts = {"scrape": SCRAPE_SECONDS, "date": datetime.now(UTC).date(), "versions": versions(), "minutes": minutes}
+        text = night_section.render(played, profiles, facts)
+        documents.PATH.write_text(section.placed(documents.PATH.read_text(), text))
+    missed = [f"{one.episode.name}: {sentence}" for one in played for sentence in one.missed()]
+    end([*missed, *(f"{one.profile}: {sentence}" for one in profiles for sentence in one.missed())])
+
+
+def versions() -> str:
+    """Return the versions of all programs of a night."""
+    parts = [
+        f"watchslo {said('git', 'rev-parse', '--short', 'HEAD').strip() or 'of no commit'}",
+        f"kube-apiserver {assets.KUBE_APISERVER.version}",
+        f"etcd {assets.ETCD.version}",
+    ]
+    for name, words in (("prometheus", "Prometheus"), ("prometheus-alertmanager", "Alertmanager")):
+        printed = said(program(name), "--version").split()
+        parts.append(f"{words} {printed[printed.index('version') + 1] if 'version' in printed else 'unknown'}")
+    return ", ".join(parts)
+
+
+def said(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.stdout + done.stderr
 
 
 @main.command("soak")

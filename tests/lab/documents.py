@@ -5,12 +5,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
+from tests.lab import section
 from tests.lab.expected import Counts
 from tests.lab.faults import FAULTS
 from tests.lab.judges.cause import CLEARED_SECONDS, NAMED_SECONDS, NONE, CauseOutcome
 from tests.lab.judges.counts import CountsOutcome
 from tests.lab.scene import Fault
-from tests.night import section
+from tests.lab.section import table
 
 PATH = Path(__file__).parents[2] / "docs" / "faults.md"
 REAL, SIMULATED = "kube-apiserver 1.36", "simulator"
@@ -108,12 +109,6 @@ def missed(outcomes: Sequence[CauseOutcome]) -> Iterator[str]:
             yield f"wrong at high confidence: {outcome}"
         if outcome.cleared_after is None or outcome.cleared_after > CLEARED_SECONDS:
             yield f"still named a minute after its end: {outcome}"
-
-
-def table(columns: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
-    """Return a table in Markdown."""
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
 def _in_time(outcome: CauseOutcome) -> bool:

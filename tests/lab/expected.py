@@ -73,15 +73,17 @@ class ExpectedAlert:
 
 @dataclass(frozen=True, slots=True)
 class OnCall:
-    """What is right during a fault for those on call, to whom no alert is shrunk.
+    """What is right during a fault for readers on call: no rule of theirs is shrunk.
 
     `verdicts` are the words that are right, and `tolerated` those that are neither right nor wrong. `alerts` must fire;
     `allowed` alerts may, and `silenced` ones too, but an inhibition must keep them from notifying. No other alert may
-    begin to fire. The fault lasts for `seconds`, or as long as it takes to make it.
+    begin to fire. The fault lasts for `seconds`, or as long as it takes to make it. `words` are those of the
+    page, if they differ from those of the table.
     """
 
     verdicts: frozenset[str]
     seconds: float = 0.0
+    words: str = ""
     alerts: tuple[ExpectedAlert, ...] = ()
     allowed: frozenset[str] = frozenset()
     silenced: frozenset[str] = frozenset()

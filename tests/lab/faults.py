@@ -1,14 +1,15 @@
 """The table of faults: how each is caused, and what each judge expects. `FAULTS` is the table."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from tests.lab import parts
-from tests.lab.expected import Alert, Counts, Raised, Truth
+from tests.lab.expected import Alert, Counts, ExpectedAlert, OnCall, Raised, Truth
 from tests.lab.ground import FROZEN, GROUP, OVERRIDDEN
-from tests.lab.parts import momentary, on_link, simulated
+from tests.lab.parts import late, momentary, on_link, simulated, stopped
 from tests.lab.scene import Fault, Scene, Setup, Strike
+from tests.lab.statements import DISTRUSTED, GOOD, NO_ANSWER
 from watchslo.snapshot import Cause
 
 
@@ -16,8 +17,8 @@ def watching(resource: str, **keys: Any) -> tuple[dict[str, Any], ...]:
     return ({"resource": resource, "namespace": "default", **keys},)
 
 
-def counts(*counted: str, also: frozenset[str] = frozenset(), **keys: Any) -> Counts:
-    return Counts(frozenset(counted), also, **keys)
+def counts(*counted: str, also: Iterable[str] = (), **keys: Any) -> Counts:
+    return Counts(frozenset(counted), frozenset(also), **keys)
 
 
 NETWORK = frozenset({"closed network"})
@@ -95,6 +96,36 @@ def burn(long: str, short: str, *, slow: bool = False) -> Alert:
     return Alert("WatchLatencyBudgetBurn", {"long": long, "short": short}, slow)
 
 
+ON_CALL = Setup("three", (), keys={"kubernetes": {"apiservers": "each"}})
+"""The daemon of those on call: with its defaults."""
+LATENESS = frozenset({"WatchLatencyBudgetBurn", "WatchLatencyBadMinutes", "WatchClusterBadMinutes"})
+
+
+def fires(after: float, *names: str) -> ExpectedAlert:
+    return ExpectedAlert(frozenset(names), after)
+
+
+UNRESPONSIVE = fires(200.0, "WatchApiserverUnresponsive")  # noticed in 10 s, for 1m
+
+
+def unanswered(words: str) -> OnCall:
+    return OnCall(
+        frozenset({"unresponsive"}),
+        210.0,
+        words,
+        (UNRESPONSIVE,),
+        LATENESS,  # what was withheld arrives late
+        frozenset({"WatchDown", "WatchStalled", "WatchApiserverTicksSlow", "WatchsloClockStopped"})
+        | frozenset({"WatchsloCoverageLow", "WatchsloUnmeasurable"}),
+    )
+
+
+def restarting(words: str = "") -> OnCall:
+    """Return what is right while apiservers restart; all may be well between two restarts."""
+    right = frozenset({"unresponsive", "down", "late", "stalled"})
+    return OnCall(right, 0.0, words, (UNRESPONSIVE,), LATENESS, tolerated=frozenset({GOOD}))
+
+
 def violating(name: str, words: str, *counted: str, strike: Strike | None = None) -> Fault:
     """Return a fault that breaks a guarantee of watches."""
     return Fault(name, words, strike or simulated(name), counts(*counted, until=counted[:1]), VIOLATED)
@@ -113,36 +144,44 @@ FAULTS = (
         counts(*EXPIRED, "closed server/apiserver_shutdown", also=STARTING | NETWORK, forgets=True),
         HURT,
     ),
-    once(
+    Fault(
         "restart",
         "the apiserver is killed (SIGKILL) and comes back",
-        parts.apiserver_killed,
+        momentary(parts.apiserver_killed),
         counts(*EXPIRED, *NETWORK, also=STARTING, forgets=True),
         HURT,
+        on_call=restarting("one apiserver is killed, and started again after 10 s"),
     ),
     Fault(
         "stopped",
         "the apiserver stands still (SIGSTOP) for 40 s",
-        parts.apiserver_stopped,
+        stopped(lambda scene: parts.apiserver(scene).process),
         counts(
             "tick failed",
             also=NETWORK | {"closed server/forced", "closed server/slow_consumer", "stall"},
             seconds=40.0,
         ),
         HURT,
+        on_call=unanswered("one of three apiservers stands still (SIGSTOP)"),
+    ),
+    Fault(
+        "rolling-restart",
+        "all apiservers are restarted, one after another",
+        momentary(parts.rolling_restart),
+        on_call=restarting(),
     ),
     Fault(
         "etcd-stopped",
         "etcd stands still (SIGSTOP) for 10 s",
-        parts.etcd_stopped,
-        counts("tick failed", also=frozenset({"stall"}), seconds=10.0),
+        stopped(lambda scene: scene.plane.etcd.process),
+        counts("tick failed", also=("stall",), seconds=10.0),
         HURT,
     ),
     once(
         "ca-rotated",
         "the CA is rotated, and the daemon's CA file follows later",
         parts.ca_rotated,
-        counts("closed network/reset", "closed network/tls", also=frozenset({"closed credentials/rotated"})),
+        counts("closed network/reset", "closed network/tls", also=("closed credentials/rotated",)),
         HURT,
     ),
     once(
@@ -199,7 +238,7 @@ FAULTS = (
         parts.throttled,
         counts(
             "beyond the threshold",
-            also=frozenset({"stall", "closed network/stalled"}),  # an audit is served by its own connection
+            also=("stall", "closed network/stalled"),  # an audit is served by its own connection
             seconds=20.0,
         ),
         Setup(watches=watching("configmaps", representation="metadata")),
@@ -229,8 +268,21 @@ FAULTS = (
     Fault(
         "slow-link",
         "everything from one apiserver is late",
-        parts.slow_link,
+        late(lambda scene: [scene.link], "normal 2s 200ms"),
         causes=(Truth(Cause.APISERVER_SENDING, here=True),),
+        on_call=OnCall(
+            frozenset({"late"}),
+            150.0,
+            "everything from one apiserver is 2 s late",
+            (fires(900.0, "WatchLatencyBadMinutes"), fires(780.0, "WatchApiserverTicksSlow")),
+            LATENESS,
+        ),
+    ),
+    Fault(
+        "cut",
+        "nothing passes between one apiserver and its clients",
+        on_link("frozen-link"),
+        on_call=unanswered(""),
     ),
     Fault(
         "unreachable",
@@ -241,7 +293,7 @@ FAULTS = (
     Fault(
         "slow-ticks",
         "everything from the apiserver is 700 ms late",
-        parts.tick_slow,
+        late(lambda scene: [scene.link], "constant 700ms"),
         raises=(raises("linked", "WatchsloClockSlow"), raises("compared", "WatchApiserverTicksSlow")),
     ),
     Fault(
@@ -278,18 +330,30 @@ FAULTS = (
         Setup(watches=watching("secrets")),
         causes=(Truth(Cause.STALLED_STREAM, watch=OVERRIDDEN),),
         raises=(raises("frozen", "WatchStalled"),),
+        on_call=OnCall(
+            frozenset({"stalled", "late"}),
+            240.0,
+            "the watch caches of one resource receive nothing",
+            (fires(240.0, "WatchStalled"),),
+            LATENESS,
+        ),
     ),
-    Fault("etcd-slow", "etcd is slow for all apiservers", parts.etcd_slow, causes=(Truth(Cause.STORAGE_SLOW),)),
+    Fault(
+        "etcd-slow",
+        "etcd is slow for all apiservers",
+        late(parts.every_storage, most=1.0),
+        causes=(Truth(Cause.STORAGE_SLOW),),
+    ),
     Fault(
         "etcd-link-slow",
         "the link from etcd to one apiserver is slow",
-        parts.etcd_link_slow,
+        late(parts.one_storage),
         causes=(Truth(Cause.CACHE_BEHIND, here=True),),
     ),
     Fault(
         "resource-slow",
         "the commits of one resource reach its watch caches late",
-        parts.resource_slow,
+        late(lambda scene: [scene.storage], "constant 2s"),
         causes=(Truth(Cause.RESOURCE_DECODING, watch=OVERRIDDEN),),
         raises=(
             raises(
@@ -310,6 +374,14 @@ FAULTS = (
         parts.expired_storm,
         causes=(Truth(Cause.HISTORY_SHORT, watch=OVERRIDDEN),),
         raises=(raises("expired", "WatchExpiredLoop", "WatchRelistStorm"),),
+        on_call=OnCall(
+            frozenset({"down", "late", "stalled", "cause"}),
+            180.0,
+            "all watches of one resource end with 410 every 10 s",
+            (fires(180.0, "WatchExpiredLoop"),),
+            frozenset({"WatchHistoryShort"}) | LATENESS,
+            frozenset({"WatchRelistStorm"}),
+        ),
     ),
     Fault(
         "stale-lists",
@@ -372,7 +444,7 @@ FAULTS = (
         "watch-list-off",
         "the apiserver streams no lists (gate WatchList off)",
         parts.nothing,
-        counts("list fallback", also=frozenset({"unmeasured domain"}), from_start=True),
+        counts("list fallback", also=("unmeasured domain",), from_start=True),
         CREATIONS,
     ),
     # Other clients and webhooks
@@ -417,17 +489,33 @@ FAULTS = (
                 "WatchsloCoverageLow",
             ),
         ),
+        on_call=OnCall(
+            frozenset({"monitor_problem", "cause", "no_data", "undecided"}),
+            150.0,
+            "watchslo stands still for half of the time",
+            (fires(800.0, "WatchsloOverloaded"),),
+            frozenset({"WatchsloUnmeasurable", "WatchsloCoverageLow"}),
+            tolerated=frozenset({NO_ANSWER}),  # 503, while it stands still
+        ),
+    ),
+    Fault(
+        "restarted-watchslo",
+        "watchslo is stopped, and started again after 10 s",
+        momentary(parts.restarted),
+        on_call=OnCall(frozenset({NO_ANSWER, "starting", "no_data"})),
     ),
     Fault(
         "mistaken-reload",
         "the changed configuration has a mistake",
         parts.misconfigured,
         raises=(raises("hung", "WatchsloConfigReloadFailed"),),
+        # The previous configuration measures on, so the watches are judged as before.
+        on_call=OnCall(frozenset({GOOD, DISTRUSTED}), 400.0, alerts=(fires(400.0, "WatchsloConfigReloadFailed"),)),
     ),
     Fault(
         "hung",
         "the only daemon hangs",
-        parts.hung,
+        stopped(lambda scene: scene.daemon.process),
         raises=(raises("hung", "WatchsloTargetDown", "WatchsloAbsent"),),
     ),
     Fault("no-fault", "no fault", parts.nothing, causes=()),
@@ -454,7 +542,7 @@ FAULTS = (
             "closed server/empty_close",
             "relist errors",
             "gap",
-            also=frozenset({"closed server/forced"}),
+            also=("closed server/forced",),
             until=("relist errors",),
             forgets=True,
         ),

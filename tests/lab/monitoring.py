@@ -19,6 +19,7 @@ import yaml
 from tests.lab.faults import CROWD, IN_CROWD, OBJECTIVE
 from tests.lab.judges.alerts import Poller
 from tests.lab.scene import Scene
+from tests.support.alertmanager import Alertmanager
 from tests.support.control_plane import HOST, ControlPlane
 from tests.support.daemon import WATCHSLO, config_file, watchslo
 from tests.support.process import Process
@@ -30,6 +31,8 @@ HOURS_SHRINK, DAYS_SHRINK = 30, 360  # the alert of three days needs a day of hi
 DEMO, REAL = "demo", "late"  # clusters: the demo, and the real one whose apiserver Prometheus scrapes, too
 PAGE = re.compile(r"The page: (http://\S+)/ ")
 PACKS = ((), ("--fleet", "cluster"), ("--fleet", "global"))  # as if this were each cluster and the global level
+SCRAPE_SECONDS = 5
+"""On call; the PodMonitor that is shipped scrapes every 30 s."""
 UNANSWERED: Mapping[str, str] = {
     "[48m]) * 2 >= 720": "six hours of history, as the hours of this Prometheus are long",
     "[144m]) * 2 >= 2880": "a day of history, as the hours of this Prometheus are long",
@@ -165,11 +168,33 @@ class Monitoring:
         return stack.enter_context(Prometheus(folder, configuration))
 
 
+def shipped(
+    stack: contextlib.ExitStack, folder: Path, rules: Mapping[str, Any], job: str, urls: Sequence[str]
+) -> tuple[Prometheus, Alertmanager]:
+    """Start a Prometheus with these rules as shipped, which scrapes daemons as one job, and its Alertmanager."""
+    folder.mkdir()
+    inhibitions = watchslo("rules", "--format", "inhibitions")
+    manager = stack.enter_context(Alertmanager(folder / "alertmanager", yaml.safe_load(inhibitions.stdout)))
+    (folder / "rules.yaml").write_text(yaml.safe_dump(dict(rules), sort_keys=False))
+    targets = [{"targets": [urlsplit(url).netloc]} for url in urls]
+    configuration = {
+        "global": {"scrape_interval": f"{SCRAPE_SECONDS}s", "scrape_timeout": f"{SCRAPE_SECONDS}s"},
+        "rule_files": [str(folder / "rules.yaml")],
+        "scrape_configs": [{"job_name": job, "static_configs": targets}],
+        "alerting": {"alertmanagers": [{"static_configs": [{"targets": [urlsplit(manager.url).netloc]}]}]},
+    }
+    return stack.enter_context(Prometheus(folder / "prometheus", configuration)), manager
+
+
 def rules(folder: Path, shrink: int, *options: str) -> dict[str, Any]:
     """Return the output of `watchslo rules` for the objective of all clusters."""
     config = config_file(folder, objective=OBJECTIVE)
-    arguments = ("--format", "plain", "--cluster-label", "cluster", "--shrink", str(shrink), *options)
-    done = watchslo("rules", "--config", config, *arguments)
+    return written_rules(config, "--cluster-label", "cluster", "--shrink", str(shrink), *options)
+
+
+def written_rules(config: Path, *options: str) -> dict[str, Any]:
+    """Return what `watchslo rules` writes for a configuration."""
+    done = watchslo("rules", "--config", config, "--format", "plain", *options)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = yaml.safe_load(done.stdout)
     return found

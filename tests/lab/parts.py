@@ -25,7 +25,7 @@ from tests.support.certs import Authority
 from tests.support.control_plane import EVERYTHING_READABLE, HOST, Apiserver, ControlPlane, Port
 from tests.support.daemon import Proxy
 from tests.support.high_availability import announce, withdraw
-from tests.support.process import PATIENCE_SECONDS, eventually
+from tests.support.process import PATIENCE_SECONDS, Process, eventually
 from tests.support.writer import StatusError, Writer, crd
 
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
@@ -80,6 +80,31 @@ def simulated(*names: str) -> Strike:
     return strike
 
 
+def late(links: Callable[[Scene], list[Proxy]], usual: str = "", most: float = 1.2) -> Strike:
+    """Return a fault that delays everything on some links: as usual, or by at least 0.3 s and at most this."""
+
+    @contextlib.contextmanager
+    def strike(scene: Scene) -> Iterator[Hit]:
+        law = usual if usual and scene.usual else _law(scene.random, 0.3, most)
+        with contextlib.ExitStack() as stack:
+            for link in links(scene):
+                stack.enter_context(link.late(law))
+            yield Hit(law, scene.hit)
+
+    return strike
+
+
+def stopped(process: Callable[[Scene], Process]) -> Strike:
+    """Return a fault that stops a process by SIGSTOP; its connections stay open."""
+
+    @contextlib.contextmanager
+    def strike(scene: Scene) -> Iterator[Hit]:
+        with _stopped(process(scene)):
+            yield Hit(apiserver=scene.hit)
+
+    return strike
+
+
 @contextlib.contextmanager
 def nothing(_scene: Scene) -> Iterator[Hit]:
     yield Hit("none")
@@ -89,30 +114,18 @@ def nothing(_scene: Scene) -> Iterator[Hit]:
 
 
 def apiserver_ended(scene: Scene) -> None:
-    apiserver = _apiserver(scene)
-    apiserver.process.end()
-    apiserver.start()
-    apiserver.wait_ready()
+    one = apiserver(scene)
+    one.process.end()
+    one.start()
+    one.wait_ready()
 
 
 def apiserver_killed(scene: Scene) -> None:
-    apiserver = _apiserver(scene)
-    apiserver.process.kill()
+    one = apiserver(scene)
+    one.process.kill()
     time.sleep(AWAY_SECONDS)
-    apiserver.start()
-    apiserver.wait_ready()
-
-
-@contextlib.contextmanager
-def apiserver_stopped(scene: Scene) -> Iterator[Hit]:
-    with _stopped(_apiserver(scene).process):
-        yield Hit(apiserver=scene.hit)
-
-
-@contextlib.contextmanager
-def etcd_stopped(scene: Scene) -> Iterator[Hit]:
-    with _stopped(scene.plane.etcd.process):
-        yield Hit()
+    one.start()
+    one.wait_ready()
 
 
 def rolling_restart(scene: Scene) -> None:
@@ -171,6 +184,17 @@ def backup(plane: ControlPlane, folder: Path) -> dict[str, Any]:
 # The links
 
 
+def every_storage(scene: Scene) -> list[Proxy]:
+    """Return all links from etcd to the apiservers."""
+    return [*(member.storage for member in scene.ground.members), *scene.ground.storage.values()]
+
+
+def one_storage(scene: Scene) -> list[Proxy]:
+    """Return the link from etcd to the apiserver that is hit."""
+    assert scene.member is not None
+    return [scene.member.storage]
+
+
 @contextlib.contextmanager
 def unreachable(scene: Scene) -> Iterator[Hit]:
     with scene.link.fault("reset", connections="new"):
@@ -200,19 +224,6 @@ def html_with_200(scene: Scene) -> Iterator[Hit]:
     with scene.link.fault("captive-portal"):
         scene.link.switch_on("fin")
         yield Hit()
-
-
-@contextlib.contextmanager
-def slow_link(scene: Scene) -> Iterator[Hit]:
-    law = scene.chosen("normal 2s 200ms", partial(_law, least=0.3, most=1.2))
-    with scene.link.late(law):
-        yield Hit(law, scene.hit)
-
-
-@contextlib.contextmanager
-def tick_slow(scene: Scene) -> Iterator[Hit]:
-    with scene.link.late("constant 700ms"):
-        yield Hit(apiserver=scene.hit)
 
 
 @contextlib.contextmanager
@@ -248,31 +259,6 @@ def watch_parked(scene: Scene) -> Iterator[Hit]:
 
 
 # The storage and the caches
-
-
-@contextlib.contextmanager
-def etcd_slow(scene: Scene) -> Iterator[Hit]:
-    law = _law(scene.random, 0.3, 1.0)
-    links = [*(member.storage for member in scene.ground.members), *scene.ground.storage.values()]
-    with contextlib.ExitStack() as stack:
-        for link in links:
-            stack.enter_context(link.late(law))
-        yield Hit(law)
-
-
-@contextlib.contextmanager
-def etcd_link_slow(scene: Scene) -> Iterator[Hit]:
-    assert scene.member is not None
-    law = _law(scene.random, 0.3, 1.2)
-    with scene.member.storage.late(law):
-        yield Hit(law, scene.hit)
-
-
-@contextlib.contextmanager
-def resource_slow(scene: Scene) -> Iterator[Hit]:
-    law = scene.chosen("constant 2s", partial(_law, least=0.3, most=1.2))
-    with scene.storage.late(law):
-        yield Hit(law)
 
 
 @contextlib.contextmanager
@@ -508,12 +494,6 @@ def starved(scene: Scene) -> Iterator[Hit]:
         yield Hit(f"{blocked:.2f} s of {blocked + free:.2f} s")
 
 
-@contextlib.contextmanager
-def hung(scene: Scene) -> Iterator[Hit]:
-    with _stopped(scene.daemon.process):
-        yield Hit()
-
-
 def restarted(scene: Scene) -> None:
     scene.daemon.restart(AWAY_SECONDS)
 
@@ -528,7 +508,7 @@ def misconfigured(scene: Scene) -> Iterator[Hit]:
 
 
 @contextlib.contextmanager
-def _stopped(process: Any) -> Iterator[None]:
+def _stopped(process: Process) -> Iterator[None]:
     """Keep a process stopped by SIGSTOP while the context is open; its connections stay open."""
     process.signal(signal.SIGSTOP)
     try:
@@ -537,7 +517,7 @@ def _stopped(process: Any) -> Iterator[None]:
         process.signal(signal.SIGCONT)
 
 
-def _apiserver(scene: Scene) -> Apiserver:
+def apiserver(scene: Scene) -> Apiserver:
     return scene.member.apiserver if scene.member else scene.plane.apiservers[0]
 
 

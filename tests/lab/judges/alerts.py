@@ -72,6 +72,9 @@ class AlertsJudge(Judge):
         self.fired: dict[str, float] = {}
         self.resolved: dict[str, float] = {}
 
+    def concerns(self, fault: Fault) -> bool:
+        return any(raised.cluster == self._scene.name for raised in fault.raises)
+
     def prepare(self, fault: Fault) -> None:
         """Wait until the daemon measures, and no alert of the fault fires."""
         self._raised = next(raised for raised in fault.raises if raised.cluster == self._scene.name)
@@ -81,7 +84,7 @@ class AlertsJudge(Judge):
         eventually(lambda: not any(map(self._fires, self._raised.alerts)), "none fires", LOOK_SECONDS)
 
     def struck(self, hit: Hit) -> None:
-        """Alerts are told apart by their clusters."""
+        """The cluster distinguishes the alerts of several lanes."""
 
     def seen(self) -> bool:
         """Return whether every alert has fired."""

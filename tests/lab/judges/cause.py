@@ -72,10 +72,12 @@ class CauseJudge(Judge):
         self._answers: list[Answer] = []
         self.outcome: CauseOutcome | None = None
 
+    def concerns(self, fault: Fault) -> bool:
+        return fault.causes is not None
+
     def prepare(self, fault: Fault) -> None:
         """Wait until no cause has been named for some seconds."""
-        assert fault.causes is not None, f"no cause is expected of {fault.name}"
-        self._fault, self._truths = fault, fault.causes
+        self._fault, self._truths = fault, fault.causes or ()
         self._scene.until_measured()
         quiet = time.monotonic()
 

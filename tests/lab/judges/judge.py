@@ -21,6 +21,10 @@ class Judge(ABC):
     """
 
     @abstractmethod
+    def concerns(self, fault: Fault) -> bool:
+        """Return whether the table says what this judge expects of a fault."""
+
+    @abstractmethod
     def prepare(self, fault: Fault) -> None:
         """Wait until the fault can be made."""
 
@@ -43,6 +47,8 @@ class Judge(ABC):
 
 def play(scene: Scene, fault: Fault, judges: Sequence[Judge], seed: int) -> None:
     """Make a fault before all judges; it lasts until each of them has seen it, or it is given up."""
+    judges = [judge for judge in judges if judge.concerns(fault)]
+    assert judges, f"nothing is expected of {fault.name}"
     for judge in judges:
         judge.prepare(fault)
     scene.random = Random(f"{fault.name} {seed}")
@@ -66,7 +72,7 @@ def prove(scene: Scene, fault: Fault, judges: Sequence[Judge], seed: int) -> Non
     """Play a fault, and fail if a judge complains; again, at most twice, if the daemon says it did not keep up."""
 
     def content(_: None) -> None:
-        complaints = [complaint for judge in judges for complaint in judge.complaints()]
+        complaints = [complaint for judge in judges if judge.concerns(fault) for complaint in judge.complaints()]
         assert not complaints, f"{fault.name}: {'; '.join(complaints)}"
 
     while_kept_up(lambda: scene.daemon, lambda: play(scene, fault, judges, seed), content)

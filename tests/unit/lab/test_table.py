@@ -1,14 +1,14 @@
 """The table of faults is complete, and docs/faults.md agrees with it."""
 
-from tests.lab import documents
+from tests.lab import documents, section
 from tests.lab.faults import CLUSTERS, FAULTS
 from tests.lab.monitoring import DASHBOARDS, sources
 from tests.lab.selections import clusters_of, lanes_of_counts
-from tests.night import section
+from tests.lab.statements import DISTRUSTED, NO_ANSWER
 from watchslo.config.model import Config
 from watchslo.rules.pack import rule_groups
 from watchslo.rules.settings import RuleSettings
-from watchslo.snapshot import Cause
+from watchslo.snapshot import Cause, OverallVerdict
 
 RULES = [rule for group in rule_groups(Config(), RuleSettings(cluster_label="cluster")) for rule in group.rules]
 NOT_MADE = {Cause.STORAGE_POLLER, Cause.RESOURCE_FANOUT, Cause.UNKNOWN}
@@ -17,7 +17,19 @@ NOT_MADE = {Cause.STORAGE_POLLER, Cause.RESOURCE_FANOUT, Cause.UNKNOWN}
 
 def test_every_fault_has_a_name_of_its_own_and_a_judge() -> None:
     assert len({fault.name for fault in FAULTS}) == len({fault.words for fault in FAULTS}) == len(FAULTS)
-    assert [fault.name for fault in FAULTS if not (fault.counts or fault.raises or fault.causes is not None)] == []
+    judged = [fault for fault in FAULTS if fault.counts or fault.raises or fault.on_call or fault.causes is not None]
+    assert judged == [*FAULTS]
+
+
+def test_verdicts_and_alerts_of_those_on_call_exist() -> None:
+    called = [fault.on_call for fault in FAULTS if fault.on_call]
+    assert all(expected.verdicts for expected in called)
+    said = frozenset[str]().union(*(expected.verdicts | expected.tolerated for expected in called))
+    assert said <= {*OverallVerdict, DISTRUSTED, NO_ANSWER}
+    named = {name for expected in called for alert in expected.alerts for name in alert.names}
+    named |= {name for expected in called for name in expected.allowed | expected.silenced}
+    assert "WatchStalled" in named
+    assert named <= {rule.name for rule in RULES if rule.labels}
 
 
 def test_every_alert_of_the_rules_has_one_fault_that_raises_it() -> None:

@@ -5,35 +5,12 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf
 
-from tests.night.statements import DISTRUSTED, GOOD, NO_ANSWER, FiringAlert, Record, Statement
+from tests.lab.expected import ExpectedAlert, OnCall
+from tests.lab.statements import DISTRUSTED, GOOD, NO_ANSWER, FiringAlert, Record, Statement
 
 NOTICED_SECONDS = 30.0  # from the beginning of a fault: later than this, no reader may say `good`
 WELL = frozenset({GOOD, DISTRUSTED})  # no watch is late
 LINGER_SECONDS = 600.0  # a burn rate reads 5m, waits for 2m and is evaluated each 1m, so it may fire after its fault
-
-
-@dataclass(frozen=True, slots=True)
-class ExpectedAlert:
-    """Any alert of `names` must fire if the fault lasts `after` seconds; it may fire sooner."""
-
-    names: frozenset[str]
-    after: float
-
-
-@dataclass(frozen=True, slots=True)
-class Expectation:
-    """What is right during a fault.
-
-    `verdicts` are the words that are right, and `tolerated` those that are neither right nor wrong. `alerts` must fire;
-    `allowed` alerts may, and `silenced` ones too, but an inhibition must keep them from notifying. No other alert may
-    begin to fire.
-    """
-
-    verdicts: frozenset[str]
-    alerts: tuple[ExpectedAlert, ...] = ()
-    allowed: frozenset[str] = frozenset()
-    silenced: frozenset[str] = frozenset()
-    tolerated: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +21,8 @@ class Episode:
     """
 
     name: str
-    expected: Expectation
+    words: str
+    expected: OnCall
     began: float
     ended: float
     until: float

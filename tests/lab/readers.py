@@ -7,12 +7,12 @@ import time
 import urllib.error
 import urllib.request
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
-from tests.night.monitoring import alerts_now
-from tests.night.statements import (
+from tests.lab.statements import (
     NO_ANSWER,
     AlertsStatement,
+    FiringAlert,
     Record,
     Statement,
     trusted,
@@ -145,7 +145,9 @@ class AlertsReader(Background):
             self._over.wait(ALERTS_SECONDS)
 
     def _look(self) -> None:
-        now = alerts_now(time.monotonic(), self._prometheus, self._manager)
+        firing = _alerts(alert["labels"] for alert in self._prometheus.alerts() if alert["state"] == "firing")
+        active = _alerts(one["labels"] for one in self._manager.alerts() if one["status"]["state"] == "active")
+        now = AlertsStatement(time.monotonic(), firing, firing & active)
         last = self.statements[-1] if self.statements else AlertsStatement(0.0, frozenset(), frozenset())
         if (now.firing, now.notified) != (last.firing, last.notified):
             names = [
@@ -157,6 +159,10 @@ class AlertsReader(Background):
         self.pending.update(
             one["labels"]["alertname"] for one in self._prometheus.alerts() if one["state"] == "pending"
         )
+
+
+def _alerts(labels: Iterable[Mapping[str, str]]) -> frozenset[FiringAlert]:
+    return frozenset(FiringAlert(one["alertname"], one.get("apiserver", "")) for one in labels)
 
 
 class VerdictReaders:

@@ -1,4 +1,6 @@
-"""The place of the section "A scripted night" in docs/faults.md, whose other parts `make faults` writes. Pure."""
+"""Tables in Markdown, and the place of the section "A scripted night" in docs/faults.md. Pure."""
+
+from collections.abc import Iterable, Sequence
 
 BEGIN, END = "<!-- night -->", "<!-- night ends -->"
 
@@ -17,3 +19,9 @@ def without(text: str) -> str:
 def placed(text: str, section: str) -> str:
     """Return a page that ends with this section instead of an earlier one."""
     return f"{without(text)}\n{BEGIN}\n{section.strip()}\n{END}\n"
+
+
+def table(columns: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)

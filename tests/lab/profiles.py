@@ -11,11 +11,11 @@ from typing import Any
 import yaml
 
 from tests.lab.clients import Client
+from tests.lab.figures import shares
 from tests.lab.ground import traffic
-from tests.night.figures import shares
-from tests.night.monitoring import monitoring
-from tests.night.readers import AlertsReader, InstanceReader, Report
-from tests.night.statements import GOOD
+from tests.lab.monitoring import shipped as shipped_monitoring
+from tests.lab.readers import AlertsReader, InstanceReader, Report
+from tests.lab.statements import GOOD
 from tests.support.control_plane import HOST, ControlPlane, Port
 from tests.support.daemon import Daemon, config_file, start_all
 from tests.support.daemonset import PROFILES, kubeconfig, profile_of, shipped
@@ -117,7 +117,7 @@ class _Watched:
         daemons = [_daemon(folder / str(port.number), account, instance, port) for instance, port in pods]
         start_all(stack, daemons)
         rules = yaml.safe_load((PROFILES / profile / "rules.yaml").read_text())["spec"]
-        prometheus, manager = monitoring(stack, folder / "monitoring", rules, f"watchslo-{profile}", urls)
+        prometheus, manager = shipped_monitoring(stack, folder / "monitoring", rules, f"watchslo-{profile}", urls)
         self._instances = [
             stack.enter_context(InstanceReader(daemon, report, f"{profile} {number}", READ_SECONDS))
             for number, daemon in enumerate(daemons)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.night.statements import (
+from tests.lab.statements import (
     DISTRUSTED,
     NO_ANSWER,
     UNKNOWN_WORD,

@@ -4,11 +4,10 @@ from math import inf
 
 import pytest
 
-from tests.night.figures import (
+from tests.lab.expected import ExpectedAlert, OnCall
+from tests.lab.figures import (
     AlertFigures,
     Episode,
-    Expectation,
-    ExpectedAlert,
     VerdictFigures,
     alert_figures,
     figures,
@@ -16,21 +15,23 @@ from tests.night.figures import (
     shares,
     verdict_figures,
 )
-from tests.night.statements import DISTRUSTED, NO_ANSWER, AlertsStatement, FiringAlert, Record, Statement
+from tests.lab.statements import DISTRUSTED, NO_ANSWER, AlertsStatement, FiringAlert, Record, Statement
 
 STALLED = FiringAlert("WatchStalled", "a:1")
 ELSEWHERE = FiringAlert("WatchStalled", "b:1")
 BURN = FiringAlert("WatchLatencyBudgetBurn", "a:1")
 ABSENT = FiringAlert("WatchsloAbsent")
-EXPECTED = Expectation(
+EXPECTED = OnCall(
     frozenset({"down", "stalled"}),
+    0.0,
+    "",
     (ExpectedAlert(frozenset({"WatchStalled", "WatchDown"}), 60.0), ExpectedAlert(frozenset({"WatchsloAbsent"}), inf)),
     frozenset({"WatchLatencyBudgetBurn"}),
 )
 
 
 def episode(began: float = 100.0, ended: float = 200.0, until: float = 300.0, **keys: object) -> Episode:
-    return Episode("made up", keys.get("expected", EXPECTED), began, ended, until, frozenset({"a:1"}))  # type: ignore[arg-type]
+    return Episode("made up", "", keys.get("expected", EXPECTED), began, ended, until, frozenset({"a:1"}))  # type: ignore[arg-type]
 
 
 def said(*statements: tuple[float, str]) -> list[Statement]:
@@ -58,7 +59,7 @@ def test_good_is_counted_from_thirty_seconds_after_the_beginning() -> None:
 
 
 def test_good_is_no_fault_where_it_is_right() -> None:
-    expected = Expectation(frozenset({"good"}))
+    expected = OnCall(frozenset({"good"}))
     shown = said((99.0, "good"), (101.0, "good"), (201.0, "good"))
     assert verdict_figures(shown, episode(expected=expected)) == VerdictFigures("good", 1.0, "good at 101", 1.0)
 
@@ -71,13 +72,13 @@ def test_other_verdicts_are_counted_with_their_seconds_and_without_the_one_befor
 
 
 def test_tolerated_good_between_two_outages_is_not_counted() -> None:
-    expected = Expectation(frozenset({"down"}), tolerated=frozenset({"good"}))
+    expected = OnCall(frozenset({"down"}), tolerated=frozenset({"good"}))
     shown = said((99.0, "good"), (105.0, "down"), (110.0, "good"), (150.0, "down"), (201.0, "good"))
     assert verdict_figures(shown, episode(expected=expected)) == VerdictFigures("good", 5.0, "down at 105", 1.0)
 
 
 def test_tolerated_verdict_is_neither_right_nor_wrong() -> None:
-    expected = Expectation(frozenset({"down"}), tolerated=frozenset({NO_ANSWER}))
+    expected = OnCall(frozenset({"down"}), tolerated=frozenset({NO_ANSWER}))
     shown = said((99.0, "good"), (110.0, NO_ANSWER), (120.0, "down"), (201.0, "good"))
     found = verdict_figures(shown, episode(expected=expected))
     assert (found.right_after, found.otherwise) == (20.0, {})
@@ -131,14 +132,14 @@ def test_alert_of_another_apiserver_or_of_no_row_is_wrong() -> None:
 
 def test_alert_that_an_earlier_fault_allows_may_fire_for_ten_minutes_after_it() -> None:
     shown = firing((699.0, {BURN}))
-    quiet = Expectation(frozenset({"down"}))
-    soon, late = (Episode("next", quiet, began, 800.0, 900.0) for began in (690.0, 699.0))
+    quiet = OnCall(frozenset({"down"}))
+    soon, late = (Episode("next", "", quiet, began, 800.0, 900.0) for began in (690.0, 699.0))
     assert alert_figures(shown, soon, [episode(ended=100.0)], silent=False).wrong == frozenset()
     assert alert_figures(shown, late, [episode(ended=99.0)], silent=False).wrong == {BURN}
 
 
 def test_silenced_alert_may_fire_but_not_notify() -> None:
-    expected = Expectation(frozenset({"down"}), silenced=frozenset({"WatchStalled"}))
+    expected = OnCall(frozenset({"down"}), silenced=frozenset({"WatchStalled"}))
     shown = firing((99.0, set()), (150.0, {STALLED}))
     wrong = [alert_figures(shown, episode(expected=expected), silent=silent).wrong for silent in (True, False)]
     assert wrong == [frozenset(), {STALLED}]

@@ -1,11 +1,11 @@
 """The text of the section "A scripted night" in docs/faults.md: how it is made, and its tables. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from tests.night.figures import AlertFigures, VerdictFigures, named_alerts, required, sort
-from tests.night.profiles import ProfileFigures
-from tests.night.script import Played
-from tests.night.statements import GOOD
+from tests.lab.figures import AlertFigures, EpisodeFigures, VerdictFigures, named_alerts, required, sort
+from tests.lab.profiles import ProfileFigures
+from tests.lab.section import table
+from tests.lab.statements import GOOD
 
 HEAD = """\
 ## A scripted night
@@ -14,8 +14,9 @@ HEAD = """\
 second, one after another, with healthy minutes between them. watchslo runs as a process with `apiservers: each` and
 otherwise its defaults. A real Prometheus scrapes it every {scrape} s and evaluates the rules of `watchslo rules`, with
 their intervals and waits as shipped; a real Alertmanager has the inhibitions of `watchslo rules --format inhibitions`.
-`python -m tests.night --only stopped,slow-link` makes some of the faults, `--stretch 4` makes all last four times as
-long, so that the alerts with long waits fire too, and `--minutes 0` leaves out the healthy minutes of the profiles.
+`python -m tests.lab night --only stopped --only slow-link` makes some of the faults. `--stretch 4` makes all last four
+times as long, so that the alerts with long waits fire too, and `--minutes 0` leaves out the healthy minutes of the
+profiles.
 
 This table is of {date}: {versions}.
 
@@ -38,32 +39,26 @@ PROFILE_COLUMNS = ("profile", "instances", "polls", "good", "other verdicts", "p
 READERS = ("page", "top", "metric")
 
 
-def render(played: Sequence[Played], profiles: Sequence[ProfileFigures], facts: Mapping[str, object]) -> str:
+def render(played: Sequence[EpisodeFigures], profiles: Sequence[ProfileFigures], facts: Mapping[str, object]) -> str:
     """Return the text of the section; `facts` are the scrape interval, date, versions and healthy minutes."""
-    parts = [HEAD.format_map(facts), table(played)]
+    parts = [HEAD.format_map(facts), night_table(played)]
     if profiles:
         parts += [PROFILES_HEAD.format_map(facts), profiles_table(profiles)]
     return "".join(parts)
 
 
-def table(played: Sequence[Played]) -> str:
+def night_table(played: Sequence[EpisodeFigures]) -> str:
     """Return the table of the faults."""
-    return _table(COLUMNS, (_cells(one) for one in played))
+    return table(COLUMNS, (_cells(one) for one in played))
 
 
 def profiles_table(profiles: Sequence[ProfileFigures]) -> str:
     """Return the table of the profiles."""
-    return _table(PROFILE_COLUMNS, (_profile_cells(one) for one in profiles))
+    return table(PROFILE_COLUMNS, (_profile_cells(one) for one in profiles))
 
 
-def _table(columns: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
-
-
-def _cells(played: Played) -> Iterator[str]:
-    shown = played.figures
-    yield f"**{played.fault.name}**: {played.fault.words}"
+def _cells(shown: EpisodeFigures) -> Iterator[str]:
+    yield f"**{shown.episode.name}**: {shown.episode.words}"
     yield f"{shown.episode.seconds:.0f} s"
     alerts = named_alerts(required(shown.episode)) or "no alert"
     yield f"{', '.join(sorted(shown.episode.expected.verdicts))}; {alerts}"
