@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.faults.daemon import Observed
-from tests.e2e.faults.harness import USUAL, until_settled
-from tests.e2e.faults.notes import judge
-from tests.e2e.faults.scribe import Scribe
-from tests.e2e.faults.stages import WRITTEN
+from tests.lab.judges.counts import USUAL, until_settled
+from tests.lab.notes import judge
+from tests.lab.observed_daemon import Observed
+from tests.lab.scribe import Scribe
+from tests.lab.stage import WRITTEN
 from tests.support.daemon import LOOK_SECONDS
 from tests.support.kept_up import OVERLOADED
 from tests.support.writer import Writer
