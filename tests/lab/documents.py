@@ -5,14 +5,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from tests.lab import section
 from tests.lab.expected import Counts
 from tests.lab.faults import FAULTS
 from tests.lab.judges.cause import CLEARED_SECONDS, NAMED_SECONDS, NONE, CauseOutcome
 from tests.lab.judges.counts import CountsOutcome
 from tests.lab.scene import Fault
-from tests.lab.section import table
 
+BEGIN, END = "<!-- night -->", "<!-- night ends -->"
+"""The markers around the section that `make night` writes."""
 PATH = Path(__file__).parents[2] / "docs" / "faults.md"
 REAL, SIMULATED = "kube-apiserver 1.36", "simulator"
 RIGHT_SHARE = 0.9  # the goal of `make confusion`
@@ -58,8 +58,30 @@ The rows of violated guarantees read every event a second time (`guarantees: {le
 compared with an inventory only, which these watches do not have, so a MODIFIED event that comes as ADDED counts as what
 it says.
 
-`tests/e2e/test_strategies.py` shows the effect of a slow list on a real watch cache, with 25,000 pods.
+`tests/e2e/test_expiry.py` shows the effect of a slow list on a real watch cache, with 25,000 pods.
 """
+
+
+def night_of(text: str) -> str:
+    """Return the section in a page, with its markers; empty if it has none."""
+    _, begin, rest = text.partition(BEGIN)
+    return f"\n{BEGIN}{rest.partition(END)[0]}{END}\n" if begin else ""
+
+
+def without_night(text: str) -> str:
+    """Return a page without its section."""
+    return text.replace(night_of(text), "") if BEGIN in text else text
+
+
+def with_night(text: str, section: str) -> str:
+    """Return a page that ends with this section instead of an earlier one."""
+    return f"{without_night(text)}\n{BEGIN}\n{section.strip()}\n{END}\n"
+
+
+def table(columns: Sequence[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a table in Markdown."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
 def counted_faults() -> list[tuple[Fault, Counts]]:
@@ -75,7 +97,7 @@ def render(outcomes: Mapping[str, CountsOutcome], night: str = "") -> str:
 
 def promised(text: str) -> dict[str, tuple[str, ...]]:
     """Return the cells of each row of a page that hold in every run, by the words of the fault."""
-    _, _, *lines = (line for line in section.without(text).splitlines() if line.startswith("| "))
+    _, _, *lines = (line for line in without_night(text).splitlines() if line.startswith("| "))
     rows = [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines]
     return {row[0]: _lasting(row) for row in rows}
 

@@ -157,9 +157,7 @@ FAULTS = (
         "the apiserver stands still (SIGSTOP) for 40 s",
         stopped(lambda scene: parts.apiserver(scene).process),
         counts(
-            "tick failed",
-            also=NETWORK | {"closed server/forced", "closed server/slow_consumer", "stall"},
-            seconds=40.0,
+            "tick failed", also=NETWORK | {"closed server/forced", "closed server/slow_consumer", "stall"}, seconds=40.0
         ),
         HURT,
         on_call=unanswered("one of three apiservers stands still (SIGSTOP)"),
@@ -279,10 +277,7 @@ FAULTS = (
         ),
     ),
     Fault(
-        "cut",
-        "nothing passes between one apiserver and its clients",
-        on_link("frozen-link"),
-        on_call=unanswered(""),
+        "cut", "nothing passes between one apiserver and its clients", on_link("frozen-link"), on_call=unanswered("")
     ),
     Fault(
         "unreachable",

@@ -149,12 +149,7 @@ class Monitoring:
             yield from (Target(url, CROWD, f"watchslo-{number}") for number, url in enumerate(crowd))
 
     def _prometheus(
-        self,
-        stack: contextlib.ExitStack,
-        name: str,
-        shrink: int,
-        targets: Sequence[Target],
-        plane: ControlPlane | None,
+        self, stack: contextlib.ExitStack, name: str, shrink: int, targets: Sequence[Target], plane: ControlPlane | None
     ) -> Prometheus:
         folder = self._folder / name
         folder.mkdir()
@@ -226,11 +221,7 @@ def _of_watchslo(targets: Iterable[Target]) -> dict[str, Any]:
 
 
 def _of_apiserver(plane: ControlPlane) -> dict[str, Any]:
-    labels = {
-        "cluster": REAL,
-        "__meta_kubernetes_namespace": "default",
-        "__meta_kubernetes_service_name": "kubernetes",
-    }
+    labels = {"cluster": REAL, "__meta_kubernetes_namespace": "default", "__meta_kubernetes_service_name": "kubernetes"}
     return {
         "job_name": "serviceMonitor/default/kubernetes/0",
         "honor_labels": False,

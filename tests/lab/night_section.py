@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from tests.lab.documents import table
 from tests.lab.figures import AlertFigures, EpisodeFigures, VerdictFigures, named_alerts, required, sort
 from tests.lab.profiles import ProfileFigures
-from tests.lab.section import table
 from tests.lab.statements import GOOD
 
 HEAD = """\
@@ -20,23 +20,23 @@ profiles.
 
 This table is of {date}: {versions}.
 
-- *page* is `/api/v1/status`, read every second; *top* is `watchslo top --once`, every 5 s; *metric* is
-  `watchslo_verdict` in Prometheus; *alert* is what fires in Prometheus, and *notified* what Alertmanager does not
-  inhibit. A cell has the seconds from the beginning of the fault until the reader was right, and after the slash those
-  from the end of the fault until the reader stayed `good`, or no alert of the fault fired any more.
+- *page* is `/api/v1/status`; *metric* is `watchslo_verdict` in Prometheus; *alert* is what fires in Prometheus, and
+  *notified* what Alertmanager does not inhibit. Each is read every one to three seconds. A cell has the seconds from
+  the beginning of the fault until the reader was right, and after the slash those from the end of the fault until the
+  reader stayed `good`, or no alert of the fault fired any more.
 - *distrusted* is `good` next to the sentence that watchslo has a problem itself, which the metric does not have.
 - *otherwise* is what was said that is not right: another verdict, `good` later than 30 s after the beginning or after a
   right verdict, a relapse after the end, or an alert that should not have fired.
 
 """
-COLUMNS = ("fault", "lasts", "right is", "page", "top", "metric", "alert", "notified", "the page said", "otherwise")
+COLUMNS = ("fault", "lasts", "right is", "page", "metric", "alert", "notified", "the page said", "otherwise")
 PROFILES_HEAD = """
 The shipped profiles, each with its rights and rules, for {minutes:g} healthy minutes on the same cluster, all at once,
 with about fifteen changes a second, and a pod a second that is created and deleted on each watched node:
 
 """
 PROFILE_COLUMNS = ("profile", "instances", "polls", "good", "other verdicts", "pending, then silent", "fired")
-READERS = ("page", "top", "metric")
+READERS = ("page", "metric")
 
 
 def render(played: Sequence[EpisodeFigures], profiles: Sequence[ProfileFigures], facts: Mapping[str, object]) -> str:

@@ -14,7 +14,7 @@ from tests.lab.clients import Client
 from tests.lab.figures import shares
 from tests.lab.ground import traffic
 from tests.lab.monitoring import shipped as shipped_monitoring
-from tests.lab.readers import AlertsReader, InstanceReader, Report
+from tests.lab.readers import Readers, Report, of_instance
 from tests.lab.statements import GOOD
 from tests.support.control_plane import HOST, ControlPlane, Port
 from tests.support.daemon import Daemon, config_file, start_all
@@ -118,22 +118,20 @@ class _Watched:
         start_all(stack, daemons)
         rules = yaml.safe_load((PROFILES / profile / "rules.yaml").read_text())["spec"]
         prometheus, manager = shipped_monitoring(stack, folder / "monitoring", rules, f"watchslo-{profile}", urls)
-        self._instances = [
-            stack.enter_context(InstanceReader(daemon, report, f"{profile} {number}", READ_SECONDS))
-            for number, daemon in enumerate(daemons)
-        ]
-        self._alerts = stack.enter_context(AlertsReader(prometheus, manager, report, profile))
+        verdicts = {f"{profile} {number}": of_instance(daemon) for number, daemon in enumerate(daemons)}
+        self._readers = stack.enter_context(Readers(verdicts, prometheus, manager, report, READ_SECONDS))
 
     def figures(self, profile: str, since: float) -> ProfileFigures:
-        statements = [one for reader in self._instances for one in reader.statements if one.at >= since]
-        fired = {alert.name for one in self._alerts.statements if one.at >= since for alert in one.firing}
+        record = self._readers.record()
+        said = [one for statements in record.verdicts.values() for one in statements if one.at >= since]
+        fired = {alert.name for one in record.alerts if one.at >= since for alert in one.firing}
         return ProfileFigures(
             profile,
-            len(self._instances),
-            len(statements),
-            shares(statements),
-            {one.word: one.text for one in statements if one.word != GOOD},
-            frozenset(self._alerts.pending - fired),
+            len(record.verdicts),
+            len(said),
+            shares(said),
+            {one.word: one.text for one in said if one.word != GOOD},
+            frozenset(self._readers.pending - fired),
             frozenset(fired),
         )
 

@@ -1,4 +1,4 @@
-"""What watchslo said at a time, to any of its readers: values only, and how a verdict is read from a text. Pure."""
+"""What watchslo said at a time, to any of its readers: values only, and how a verdict is read from them. Pure."""
 
 import re
 from collections.abc import Mapping
@@ -9,24 +9,7 @@ GOOD = "good"
 DISTRUSTED = "distrusted"
 """`good`, but next to it watchslo says that it has a problem itself."""
 NO_ANSWER = "no answer"
-UNKNOWN_WORD = "unreadable"
 PROBLEM = "No: watchslo itself has a problem"
-
-_WORDS = (
-    (r"paused by the configuration", "paused"),
-    (r"could not keep up", "monitor_problem"),
-    (r"answers? nothing|^None of the .* answers", "unresponsive"),
-    (r"clock.* has not ticked", "clock_stopped"),
-    (r"^Cannot tell yet", "starting"),
-    (r"a cause of lateness is active", "cause"),
-    (r"^No watch is proven late, but", "undecided"),
-    (r"had enough events", "no_data"),
-    (r": no events delivered", "stalled"),
-    (r": late\b", "late"),
-    (r"cannot be kept open", "down"),
-    (r"^No watch is late|(?:is|are) within |(?:is|are) idle \(proven|connected, .* in the last ", GOOD),
-)
-"""The verdict behind each headline, for `top --once`, which prints only the text; the first that fits applies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +65,3 @@ def verdict_exposed(text: str) -> str:
     """Return the verdict in a text exposition, or `NO_ANSWER` if it has none."""
     found = re.search(r'^watchslo_verdict\{verdict="(\w+)"\} 1(?:\.0)?$', text, re.MULTILINE)
     return found[1] if found else NO_ANSWER
-
-
-def word_in_text(text: str) -> str:
-    """Return the verdict that a headline states, or `UNKNOWN_WORD`."""
-    return next((word for pattern, word in _WORDS if re.search(pattern, text)), UNKNOWN_WORD)

@@ -6,13 +6,14 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 
 from tests.lab.expected import Alert, Raised
-from tests.lab.judges.judge import GIVEN_UP_SECONDS, LOOK_SECONDS, Judge
-from tests.lab.scene import Fault, Hit, Scene
+from tests.lab.judges.judge import Judge
+from tests.lab.scene import LOOK_SECONDS, Fault, Hit, Scene
 from tests.support.background import Background
-from tests.support.process import eventually
+from tests.support.process import PATIENCE_SECONDS, eventually
 from tests.support.prometheus import Prometheus
 
 QUERY_EVERY = 6  # looks
+DAY_SECONDS = 240.0  # of the Prometheus of slow alerts; the slowest needs a day of history
 Labels = Mapping[str, str]
 
 
@@ -79,6 +80,7 @@ class AlertsJudge(Judge):
         """Wait until the daemon measures, and no alert of the fault fires."""
         self._raised = next(raised for raised in fault.raises if raised.cluster == self._scene.name)
         self._scene.daemon.until_measuring(*self._scene.daemon.watches)
+        self.least_seconds = DAY_SECONDS if any(alert.slow for alert in self._raised.alerts) else 0.0
         self.fired.clear()
         self.resolved.clear()
         eventually(lambda: not any(map(self._fires, self._raised.alerts)), "none fires", LOOK_SECONDS)
@@ -92,7 +94,8 @@ class AlertsJudge(Judge):
 
     def finish(self) -> None:
         ended = self._scene.ended or time.monotonic()
-        while not self._take(self.resolved, ended, firing=False) and time.monotonic() < ended + GIVEN_UP_SECONDS:
+        until = ended + self.least_seconds + PATIENCE_SECONDS
+        while not self._take(self.resolved, ended, firing=False) and time.monotonic() < until:
             time.sleep(LOOK_SECONDS)
         print(f"{self._scene.name}: fired {self.fired}, resolved {self.resolved}", flush=True)
 

@@ -5,20 +5,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from random import Random
 
-from tests.lab.scene import Fault, Hit, Scene
+from tests.lab.scene import LOOK_SECONDS, Fault, Hit, Scene
 from tests.support.kept_up import while_kept_up
 from tests.support.process import PATIENCE_SECONDS
-
-LOOK_SECONDS = 0.3
-GIVEN_UP_SECONDS = 2 * PATIENCE_SECONDS
-"""Until a fault that a judge does not see ends. It claims nothing about speed."""
 
 
 class Judge(ABC):
     """Judges one fault at a time, from before its beginning until after its end.
 
     `complaints` are those that slowness of this machine may cause too; everything else is an AssertionError at once.
+    A fault lasts for `least_seconds`, and until each judge has seen it. A judge that never sees it is not waited for.
     """
+
+    least_seconds = 0.0
 
     @abstractmethod
     def concerns(self, fault: Fault) -> bool:
@@ -58,9 +57,10 @@ def play(scene: Scene, fault: Fault, judges: Sequence[Judge], seed: int) -> None
     with fault.strike(scene) as hit:
         for judge in judges:
             judge.struck(hit)
-        while time.monotonic() < scene.began + GIVEN_UP_SECONDS:
+        least = scene.began + max(judge.least_seconds for judge in judges)
+        while time.monotonic() < least + PATIENCE_SECONDS:
             seen = [judge.seen() for judge in judges]  # each looks, also while another has not seen it
-            if all(seen):
+            if all(seen) and time.monotonic() >= least:
                 break
             time.sleep(LOOK_SECONDS)
     scene.ends_here()

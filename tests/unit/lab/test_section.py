@@ -1,6 +1,6 @@
 """The section of a night: its tables, and its place in docs/faults.md."""
 
-from tests.lab import documents, night_section, section
+from tests.lab import documents, night_section
 from tests.lab.expected import ExpectedAlert, OnCall
 from tests.lab.figures import Episode, EpisodeFigures, figures
 from tests.lab.profiles import ProfileFigures
@@ -23,7 +23,7 @@ def played() -> EpisodeFigures:
 def test_row_has_the_seconds_of_each_reader_and_what_was_wrong() -> None:
     *_, row = night_section.night_table([played()]).splitlines()
     assert row == (
-        "| **cut**: nothing passes | 100 s | down; WatchStalled | 12 s / 7 s | - | - | WatchStalled: 70 s / 30 s "
+        "| **cut**: nothing passes | 100 s | down; WatchStalled | 12 s / 7 s | - | WatchStalled: 70 s / 30 s "
         "| none | 2 of 3 \\| closed | Alertmanager did not raise WatchStalled |"
     )
 
@@ -45,17 +45,17 @@ def test_row_of_a_profile_has_each_verdict_with_its_share() -> None:
 
 def test_section_is_replaced_and_can_be_taken_out_again() -> None:
     page = "# Faults\n\ntext\n"
-    once = section.placed(page, night_section.render([played()], [], FACTS))
-    assert section.of(once).count("**cut**") == 1
+    once = documents.with_night(page, night_section.render([played()], [], FACTS))
+    assert documents.night_of(once).count("**cut**") == 1
     assert "every 5 s" in once
     assert "2026-01-02: watchslo 1, etcd 2" in once
-    assert section.placed(once, "other") == section.placed(page, "other")
-    assert section.without(once) == page == section.without(page)
-    assert section.of(page) == ""
+    assert documents.with_night(once, "other") == documents.with_night(page, "other")
+    assert documents.without_night(once) == page == documents.without_night(page)
+    assert documents.night_of(page) == ""
 
 
 def test_fault_matrix_keeps_the_section_and_does_not_read_it() -> None:
     text = documents.PATH.read_text()
-    night = section.placed(text, night_section.render([played()], [], FACTS))
+    night = documents.with_night(text, night_section.render([played()], [], FACTS))
     assert documents.promised(night) == documents.promised(text)
-    assert section.of(documents.HEAD + section.of(night)) == section.of(night)
+    assert documents.night_of(documents.HEAD + documents.night_of(night)) == documents.night_of(night)

@@ -1,45 +1,8 @@
-"""How verdicts are read from status documents and headlines."""
+"""How verdicts are read from status documents and metrics."""
 
 from pathlib import Path
 
-import pytest
-
-from tests.lab.statements import (
-    DISTRUSTED,
-    NO_ANSWER,
-    UNKNOWN_WORD,
-    trusted,
-    verdict_exposed,
-    word_in_status,
-    word_in_text,
-)
-
-
-@pytest.mark.parametrize(
-    ("text", "word"),
-    [
-        ("All 45 watches are within 1 s.", "good"),
-        ("pods is within 1 s.", "good"),
-        ("No watch is late. (4 within 1 s, 41 idle)", "good"),
-        ("All 3 watches are idle (proven by audits).", "good"),
-        ("configmaps: late since 03:14; pods: no events delivered since 03:15", "stalled"),
-        ("configmaps: late since 03:14", "late"),
-        ("15 of 45 watches cannot be kept open since 03:14", "down"),
-        ("No watch is proven late, but pods cannot be judged.", "undecided"),
-        ("Cannot tell: no watch has had enough events lately.", "no_data"),
-        ("Cannot tell: the clock has not ticked since 03:14.", "clock_stopped"),
-        ("Cannot tell yet: not every watch has been opened, or a clock does not tick.", "starting"),
-        ("Cannot tell: paused by the configuration.", "paused"),
-        ("None of the 3 apiservers answers since 03:14; pods: late since 03:15", "unresponsive"),
-        ("10.0.0.7:6443 answers nothing since 03:14", "unresponsive"),
-        ("Cannot tell: watchslo itself could not keep up in the last minute.", "monitor_problem"),
-        ("No watch is proven late, but a cause of lateness is active: bandwidth.", "cause"),
-        ("2 of 2 watches connected, nothing proven late or lost in the last hour.", "good"),
-        ("A sentence without a meaning.", UNKNOWN_WORD),
-    ],
-)
-def test_headline_states_its_verdict(text: str, word: str) -> None:
-    assert word_in_text(text) == word
+from tests.lab.statements import DISTRUSTED, NO_ANSWER, trusted, verdict_exposed, word_in_status
 
 
 def test_status_has_the_word_and_its_text_and_no_verdict_at_the_start() -> None:

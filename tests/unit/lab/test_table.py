@@ -1,6 +1,6 @@
 """The table of faults is complete, and docs/faults.md agrees with it."""
 
-from tests.lab import documents, section
+from tests.lab import documents
 from tests.lab.faults import CLUSTERS, FAULTS
 from tests.lab.monitoring import DASHBOARDS, sources
 from tests.lab.selections import clusters_of, lanes_of_counts
@@ -65,4 +65,4 @@ def test_page_of_faults_agrees_with_the_table() -> None:
     promises = {fault.words: documents.promise(fault, counts) for fault, counts in documents.counted_faults()}
     assert documents.promised(text) == promises
     assert text.startswith(documents.HEAD)
-    assert section.without(text).endswith(documents.TAIL)
+    assert documents.without_night(text).endswith(documents.TAIL)
