@@ -87,19 +87,16 @@ fidelity: assets ## Compare measured latencies with the true ones, and print bot
 	$(BIN)/python -m tests.fidelity
 
 confusion: assets ## Cause faults of every kind, and compare the named causes with the true ones
-	$(BIN)/python -m tests.lab causes
-	$(BIN)/python -m tests.lab causes --daemonset
+	$(BIN)/python -m tests.lab causes --goals
+	$(BIN)/python -m tests.lab causes --goals --daemonset
 
 night: assets ## Play a night on call: faults, then healthy MINUTES=30 of each profile; write docs/faults.md
 	$(BIN)/python -m tests.lab night --minutes $(or $(MINUTES),30) --write
 
-lab: assets ## Make all faults before all judges: what is counted, named, alerted and said; for some hours
-	$(BIN)/pytest -m long tests/contract tests/e2e || test $$? = 5 # none is marked
-	$(BIN)/python -m tests.lab counts
-	$(BIN)/python -m tests.lab alerts
-	$(BIN)/python -m tests.lab causes --repeats 1
-	$(BIN)/python -m tests.lab night --minutes 5
-	$(BIN)/python -m tests.lab soak
+lab: assets ## Make all faults before all judges, and run the tests marked `long`: for some hours
+	@status=0; for part in "pytest -m long tests/e2e" "python -m tests.lab counts" "python -m tests.lab alerts" \
+	  "python -m tests.lab causes --repeats 1" "python -m tests.lab night --minutes 5" "python -m tests.lab soak"; do \
+	  echo "$$part"; $(BIN)/$$part || status=1; done; exit $$status
 
 bench: assets $(CLIENTGO) $(FASTAPISERVER) ## Measure what watchslo costs, compared with client-go and kubernetes_asyncio
 	$(BIN)/python -m benchmarks --clientgo $(CLIENTGO) --fastapiserver $(FASTAPISERVER)

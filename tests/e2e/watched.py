@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.lab.judges.counts import USUAL, until_settled
-from tests.lab.notes import judge
-from tests.lab.observed_daemon import Observed
-from tests.lab.scribe import Scribe
-from tests.lab.stage import WRITTEN
 from tests.support.daemon import LOOK_SECONDS
 from tests.support.kept_up import OVERLOADED
+from tests.support.notes import judge
+from tests.support.observed import USUAL, Observed, until_settled
+from tests.support.scribe import WRITTEN, Scribe
 from tests.support.writer import Writer
 
 WATCHES: tuple[dict[str, Any], ...] = (

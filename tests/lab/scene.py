@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 from tests.lab.expected import Counts, OnCall, Raised, Truth
 from tests.lab.ground import Ground
-from tests.lab.observed_daemon import Observed
-from tests.lab.scribe import Scribe
 from tests.support.control_plane import ControlPlane
 from tests.support.daemon import Proxy, Simulator
 from tests.support.high_availability import Member
+from tests.support.observed import Observed
 from tests.support.process import PATIENCE_SECONDS
+from tests.support.scribe import Scribe
 
 LOOK_SECONDS = 0.3
 T = TypeVar("T")

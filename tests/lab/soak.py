@@ -7,13 +7,13 @@ from pathlib import Path
 from random import Random
 
 from tests.lab.faults import FAULTS
-from tests.lab.judges.counts import CountsJudge, until_settled
+from tests.lab.judges.counts import CountsJudge
 from tests.lab.judges.judge import play
-from tests.lab.notes import judge
-from tests.lab.observed_daemon import Observed
 from tests.lab.scene import LOOK_SECONDS, Fault, Scene, Setup
-from tests.lab.scribe import Scribe
-from tests.lab.stage import WRITTEN, Lane, Stage
+from tests.lab.stage import Lane, Stage
+from tests.support.notes import judge
+from tests.support.observed import Observed, until_settled
+from tests.support.scribe import WRITTEN, Scribe
 
 SETUP = Setup(
     "hurt",

@@ -5,24 +5,21 @@ that starts them. So the lanes whose faults start processes are played by the ma
 """
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from tests.lab.ground import CUSTOM, GROUNDS, GROUP, Ground
 from tests.lab.judges.judge import Judge, prove
-from tests.lab.observed_daemon import Observed
 from tests.lab.scene import Fault, Scene, Setup
-from tests.lab.scribe import Make, Scribe
 from tests.support.assets import Assets
 from tests.support.control_plane import write_kubeconfig
 from tests.support.daemon import Proxy
-from tests.support.writer import configmap, pod
+from tests.support.observed import Observed
+from tests.support.scribe import WRITTEN, Make, Scribe, anything
 
-CORE = "/api/v1/namespaces/default"
-ANNOTATION_BYTES = 2000
 OBJECTS = 2000
 """Objects of each simulated resource that is listed: four pages."""
 STARTING = frozenset({"hurt", "three"})
@@ -33,36 +30,14 @@ Errors = dict[tuple[str, str], BaseException]
 JudgesOf = Callable[[Scene], Sequence[Judge]]
 
 
-def anything(name: str) -> dict[str, Any]:
-    return {"metadata": {"name": name}}
-
-
-def event(name: str) -> dict[str, Any]:
-    return anything(name) | {"involvedObject": {"kind": "Pod", "namespace": "default", "name": "none"}}
-
-
-def annotated(name: str) -> dict[str, Any]:
-    """A config map with long metadata: four of them a second are more than 64 kbit/s."""
-    made = configmap(name)
-    made["metadata"]["annotations"] = {"filling": "x" * ANNOTATION_BYTES}
-    return made
-
-
 def custom(kind: str) -> Make:
     return lambda name: {"apiVersion": f"{GROUP}/v1", "kind": kind} | anything(name)
 
 
-WRITTEN: Mapping[str, tuple[str, Make]] = {
-    "configmaps": (f"{CORE}/configmaps", annotated),
-    "events": (f"{CORE}/events", event),
-    "secrets": (f"{CORE}/secrets", anything),
-    "pods": (f"{CORE}/pods", pod),
-    "leases.coordination.k8s.io": ("/apis/coordination.k8s.io/v1/namespaces/default/leases", anything),
-    "serviceaccounts": (f"{CORE}/serviceaccounts", anything),
+CUSTOM_WRITTEN: dict[str, tuple[str, Make]] = {
     f"gadgets.{GROUP}": (f"{CUSTOM}/gadgets", custom("Gadget")),
     f"gizmos.{GROUP}": (f"{CUSTOM}/gizmos", custom("Gizmo")),
 }
-"""The collection of each resource, and the function that makes its objects."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +135,8 @@ class Stage:
         if lane.starts_processes or key not in self._scribes:
             if ground.simulator:
                 ground.simulator.control({"resource": resource, "count": OBJECTS}, "/objects")
-            self._scribes[key] = stack.enter_context(Scribe(ground.open_writer, *WRITTEN[resource], name))
+            collection, make = (WRITTEN | CUSTOM_WRITTEN)[resource]
+            self._scribes[key] = stack.enter_context(Scribe(ground.open_writer, collection, make, name))
         return self._scribes[key]
 
     def _connect(

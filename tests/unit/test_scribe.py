@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from math import inf
 from typing import Any
 
-from tests.lab.scribe import Scribe
+from tests.support.scribe import Scribe
 from tests.support.writer import Write, Writer
 
 AT_ONCE_SECONDS = 0.1

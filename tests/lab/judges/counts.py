@@ -7,29 +7,13 @@ from math import inf
 
 from tests.lab.expected import Counts
 from tests.lab.judges.judge import Judge
-from tests.lab.notes import Judgement, judge
-from tests.lab.observed_daemon import Observed
 from tests.lab.scene import LOOK_SECONDS, Fault, Hit, Scene
-from tests.lab.scribe import Scribe
+from tests.support.notes import Judgement, judge
+from tests.support.observed import USUAL, Observed, until_settled
 from tests.support.process import PATIENCE_SECONDS
-from tests.support.writer import Write
 
 EVALUATED_SECONDS = 6.0  # samples are counted every five seconds; then all is counted that happened before the fault
 EXPLAINED_SECONDS = 4.0  # the reason of an early close is counted after the next requests
-
-USUAL = frozenset(
-    {
-        "relist start",
-        "unmeasured initial",
-        "unmeasured before_clock",
-        "unmeasured tainted",
-        "unmeasured own_queue",
-        "unmeasured unsealed",
-        "tick failed",
-        "beyond the threshold",
-    }
-)
-"""What a start or a busy machine may count at any time. Each sample is compared with the truth in any case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,22 +109,6 @@ class CountsJudge(Judge):
 
     def _missing(self, counted: frozenset[str]) -> list[str]:
         return sorted(name for name in self._expected.counted if not _matching(counted, name))
-
-
-def until_settled(daemon: Observed, watch: str, scribe: Scribe, since: float, until: float) -> list[Write]:
-    """Wait until every write of this period was seen or reported as missed, and return these writes.
-
-    Open watches do not imply this: a watch with a dead connection counts as open until an audit finds out. A write
-    that is neither seen nor reported in time is found to be lost by `judge`.
-    """
-    writes = scribe.writes(since, until)
-    deadline = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < deadline:
-        notes = daemon.notes()
-        if all(notes.saw(watch, write) or notes.reported(watch, write) for write in writes):
-            break
-        time.sleep(LOOK_SECONDS)
-    return writes
 
 
 def _rising(daemon: Observed, before: Mapping[str, float]) -> frozenset[str]:

@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.lab.notes import Notes, NotesFile
 from tests.support.control_plane import HOST, Port
-from tests.support.daemon import Daemon, Scrape, config_file
-from tests.support.process import Process
+from tests.support.daemon import LOOK_SECONDS, Daemon, Scrape, config_file
+from tests.support.notes import Notes, NotesFile
+from tests.support.process import PATIENCE_SECONDS, Process
+from tests.support.scribe import Scribe
+from tests.support.writer import Write
 
-OBSERVED = Path(__file__).with_name("programs") / "observed.py"
+OBSERVED = Path(__file__).with_name("observed_program.py")
 
 FAULT_COUNTERS: Mapping[str, str] = {
     "watchslo_watches_closed_total": "closed {class}/{reason}",
@@ -28,6 +30,20 @@ FAULT_COUNTERS: Mapping[str, str] = {
     "watchslo_unmeasured_events_total": "unmeasured {reason}",
 }
 """The counters that show faults, and their names in the matrix."""
+
+USUAL = frozenset(
+    {
+        "relist start",
+        "unmeasured initial",
+        "unmeasured before_clock",
+        "unmeasured tainted",
+        "unmeasured own_queue",
+        "unmeasured unsealed",
+        "tick failed",
+        "beyond the threshold",
+    }
+)
+"""What a start or a busy machine may count at any time. Each sample is compared with the truth in any case."""
 
 
 class Observed(Daemon):
@@ -73,6 +89,22 @@ class Observed(Daemon):
     def counted(self) -> dict[str, float]:
         """The counters that show faults, summed over all watches."""
         return _counted(self.scrape())
+
+
+def until_settled(daemon: Observed, watch: str, scribe: Scribe, since: float, until: float) -> list[Write]:
+    """Wait until every write of this period was seen or reported as missed, and return these writes.
+
+    Open watches do not imply this: a watch with a dead connection counts as open until an audit finds out. A write
+    that is neither seen nor reported in time is found to be lost by `judge`.
+    """
+    writes = scribe.writes(since, until)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        notes = daemon.notes()
+        if all(notes.saw(watch, write) or notes.reported(watch, write) for write in writes):
+            break
+        time.sleep(LOOK_SECONDS)
+    return writes
 
 
 def _counted(scrape: Scrape) -> dict[str, float]:

@@ -1,6 +1,6 @@
 """`watchslo` with a record of the events, facts and samples inside it, and with two more signals.
 
-    python observed.py NOTES run --config ...
+    python observed_program.py NOTES run --config ...
 
 NOTES is a file of JSON lines, which `notes.py` reads. SIGUSR1 blocks the event loop for `BLOCKED_SECONDS`. SIGUSR2
 sets the wall clock of this process ahead by `STEP_SECONDS`, and the next SIGUSR2 sets it right again. Wrappers of

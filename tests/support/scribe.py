@@ -10,13 +10,42 @@ from random import Random
 from typing import Any
 
 from tests.support.background import Background
-from tests.support.writer import StatusError, Write, Writer
+from tests.support.writer import StatusError, Write, Writer, configmap, pod
 
 SHORTEST_GAP_SECONDS, LONGEST_GAP_SECONDS = 0.03, 0.09
 REFUSED_PAUSE_SECONDS = 0.2
 
+CORE = "/api/v1/namespaces/default"
+ANNOTATION_BYTES = 2000
+
 Make = Callable[[str], dict[str, Any]]
 """Makes an object of a name."""
+
+
+def anything(name: str) -> dict[str, Any]:
+    return {"metadata": {"name": name}}
+
+
+def event(name: str) -> dict[str, Any]:
+    return anything(name) | {"involvedObject": {"kind": "Pod", "namespace": "default", "name": "none"}}
+
+
+def annotated(name: str) -> dict[str, Any]:
+    """A config map with long metadata: four of them a second are more than 64 kbit/s."""
+    made = configmap(name)
+    made["metadata"]["annotations"] = {"filling": "x" * ANNOTATION_BYTES}
+    return made
+
+
+WRITTEN: dict[str, tuple[str, Make]] = {
+    "configmaps": (f"{CORE}/configmaps", annotated),
+    "events": (f"{CORE}/events", event),
+    "secrets": (f"{CORE}/secrets", anything),
+    "pods": (f"{CORE}/pods", pod),
+    "leases.coordination.k8s.io": ("/apis/coordination.k8s.io/v1/namespaces/default/leases", anything),
+    "serviceaccounts": (f"{CORE}/serviceaccounts", anything),
+}
+"""The collection of each resource, and the function that makes its objects."""
 
 
 class Scribe(Background):
