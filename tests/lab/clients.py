@@ -19,7 +19,6 @@ NAMESPACES, TEMPLATES, ACCOUNTS = "/api/v1/namespaces", f"{CORE}/podtemplates", 
 WRITE_SECONDS, CREATE_SECONDS, START_SECONDS = 0.05, 1.0, 3.0
 OBJECTS = 50
 STREAMED = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
-TIMEOUT_SECONDS = 60.0
 LARGE_OBJECTS, LARGE_BYTES = 200, 100_000  # more than the sockets and the queues of the apiserver can hold
 
 
@@ -95,7 +94,7 @@ def unread_watch(plane: ControlPlane) -> Iterator[None]:
 
 
 def _open_watch(plane: ControlPlane) -> ssl.SSLSocket:
-    connection = unread_get(plane, f"{TEMPLATES}?watch=1", plane.token, TIMEOUT_SECONDS)
+    connection = unread_get(plane, f"{TEMPLATES}?watch=1", plane.token)
     assert b" 200 " in connection.recv(20)
     return connection
 

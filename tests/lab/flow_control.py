@@ -13,7 +13,6 @@ FLOW_CONTROL = "/apis/flowcontrol.apiserver.k8s.io/v1"
 LARGE_LIST = "/api/v1/namespaces/kube-system/configmaps"
 OBJECTS, OBJECT_BYTES = 8, 900_000  # more than the sockets in between can hold
 HEAD_BYTES = 2048
-TIMEOUT_SECONDS = 30.0
 
 
 @contextlib.contextmanager
@@ -58,7 +57,7 @@ def _seated(plane: ControlPlane, token: str, level: str) -> ssl.SSLSocket:
     The head of the answer names the level that admitted the request: a new level takes a moment to be in force.
     """
     while True:
-        connection = unread_get(plane, LARGE_LIST, token, TIMEOUT_SECONDS)
+        connection = unread_get(plane, LARGE_LIST, token)
         head = connection.recv(HEAD_BYTES)
         if b" 200 " in head[:20] and level.encode() in head:
             return connection
