@@ -29,6 +29,7 @@ from tests.lab.scene import Fault, Scene
 from tests.lab.selections import lanes_of_alerts, lanes_of_counts
 from tests.lab.stage import Errors, Lane, Stage
 from tests.support import assets
+from tests.support.kept_up import PLAYS
 from tests.support.process import PATIENCE_SECONDS, eventually
 from tests.support.prometheus import program
 
@@ -140,9 +141,12 @@ def night(only: tuple[str, ...], minutes: float, stretch: float, *, write: bool,
             print(f"\n{night_section.night_table(played)}", flush=True)
         lab = stage.grounds[ON_CALL.ground].lab
         assert lab is not None
-        if minutes:
-            profiles = watch_profiles(stage.folder / "profiles", lab, minutes, report)
+        for number in range(1, PLAYS + 1) if minutes else ():
+            profiles = watch_profiles(stage.folder / f"profiles-{number}", lab, minutes, report)
             print(f"\n{night_section.profiles_table(profiles)}")
+            if all(one.kept_up for one in profiles if any(one.missed())):
+                break
+            report(f"play {number} of at most {PLAYS} says nothing: an instance could not keep up")
     if write:
         facts = {"scrape": SCRAPE_SECONDS, "date": datetime.now(UTC).date(), "versions": versions(), "minutes": minutes}
         text = night_section.render(played, profiles, facts)

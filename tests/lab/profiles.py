@@ -27,6 +27,7 @@ PODS = "/api/v1/namespaces/default/pods"
 POD_SECONDS = 1.0
 READ_SECONDS = 5.0
 SHARE = 0.25  # of the usual changes: ten instances on one machine must not be late themselves
+OVERLOADED = "monitor_problem"
 SETTLED_SECONDS = 180.0  # the start is not judged: `node` waits for up to two minutes before its first request
 
 
@@ -53,6 +54,11 @@ class ProfileFigures:
     texts: Mapping[str, str]
     pending: frozenset[str]
     fired: frozenset[str]
+
+    @property
+    def kept_up(self) -> bool:
+        """Whether no instance said that it could not keep up itself."""
+        return OVERLOADED not in self.shares
 
     def missed(self) -> Iterator[str]:
         """Yield a sentence for each thing that was wrong, without a final stop."""
