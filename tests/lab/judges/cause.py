@@ -59,8 +59,7 @@ class CauseOutcome:
 class CauseJudge(Judge):
     """Expects that the most certain cause becomes one of the truths, stays so, and is cleared.
 
-    A fault that is not named ends after `patience` seconds. It continues for `held` seconds after it was named. A
-    daemon that is late itself says so at any time, so `monitor_overloaded` neither delays a fault nor its end.
+    A fault that is not named ends after `patience` seconds. It continues for `held` seconds after it was named.
     """
 
     def __init__(self, scene: Scene, patience: float = PATIENCE_SECONDS, held: float = HELD_SECONDS) -> None:
@@ -78,14 +77,14 @@ class CauseJudge(Judge):
         return fault.causes is not None
 
     def prepare(self, fault: Fault) -> None:
-        """Wait until no cause but `monitor_overloaded` has been named for some seconds."""
+        """Wait until no cause that this judge would count has been named for some seconds."""
         self._fault, self._truths = fault, fault.causes or ()
         self._scene.until_measured()
         quiet = time.monotonic()
 
         def rested() -> bool:
             nonlocal quiet
-            if self._foreign():
+            if self._notable():
                 quiet = time.monotonic()
             return time.monotonic() >= quiet + REST_SECONDS
 
@@ -111,7 +110,7 @@ class CauseJudge(Judge):
         answer = self._answers[0] if self._answers else None
         for sentence in self._evidence():
             print(f"    {sentence}", flush=True)
-        while (left := self._foreign()) and time.monotonic() < ended + PATIENCE_SECONDS:
+        while (left := self._notable()) and time.monotonic() < ended + PATIENCE_SECONDS:
             time.sleep(LOOK_SECONDS)
         cleared = None if left else time.monotonic() - ended
         named = None if self._named is None else self._named - began
@@ -144,9 +143,16 @@ class CauseJudge(Judge):
         self._wrong.update(dict.fromkeys(answer for answer in certain if not self._true(answer)))
         return self._answers
 
-    def _foreign(self) -> list[Answer]:
-        """Read the causes, without `monitor_overloaded` where that is not the truth."""
-        return [one for one in self._look() if one.cause is not Cause.MONITOR_OVERLOADED or self._true(one)]
+    def _notable(self) -> list[Answer]:
+        """Read the causes that are true, and those of some confidence, without `monitor_overloaded`.
+
+        On a busy machine apiservers are late without a fault, and then a suspicion of low confidence is right.
+        """
+        return [
+            one
+            for one in self._look()
+            if self._true(one) or (one.confidence is not Confidence.LOW and one.cause is not Cause.MONITOR_OVERLOADED)
+        ]
 
     def _true(self, answer: Answer) -> bool:
         return any(
