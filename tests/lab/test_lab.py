@@ -33,9 +33,12 @@ ACTS = (
         replace(lane("frozen-cache"), written=True),
         replace(lane("rights-revoked"), written=True),
     ),
-    (replace(lane("etcd-slow", "slow-link"), setup=THREE, name="causes"),),
+    (replace(lane("etcd-slow"), setup=THREE, name="causes"),),
 )
-"""The lanes of each stage: three apiservers with sixty changes a second have the machine to themselves."""
+"""The lanes of each stage: three apiservers with sixty changes a second have the machine to themselves.
+
+A fault of one of three apiservers is not among them: on a busy machine, each of the others is late at times, too.
+"""
 PLAYED = [pytest.param(lane, fault, id=fault.name) for act in ACTS for lane in act for fault in lane.faults]
 
 
