@@ -7,19 +7,7 @@ import pytest
 from tests.support.assets import Assets
 from tests.support.control_plane import ControlPlane, Etcd, override
 
-LONGEST_FIRST = (
-    "test_faults.py",
-    "test_causes.py",
-    "test_slo_pack.py",
-    "test_apiservers.py",
-    "test_topologies.py",
-    "test_headroom.py",
-    "test_soak.py",
-    "test_probe_cost.py",
-    "test_api_and_page.py",
-    "test_outages.py",
-    "test_broken_clusters.py",
-)
+LONGEST_FIRST = ("test_lab.py", "test_apiservers.py", "test_outages.py")
 """The processes of a lane share its files; a long file that starts last would delay the end of the lane."""
 
 

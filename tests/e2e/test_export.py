@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from tests.e2e.slo_pack.lanes import SIMULATED
+from tests.lab.ground import SIMULATED
 from tests.support import assets
 from tests.support.control_plane import write_kubeconfig
 from tests.support.daemon import Daemon, Simulator, config_file, watchslo

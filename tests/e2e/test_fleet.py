@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.e2e.slo_pack.lanes import SIMULATED
-from tests.e2e.slo_pack.place import OBJECTIVE
+from tests.lab.faults import OBJECTIVE
+from tests.lab.ground import SIMULATED
 from tests.support import assets
 from tests.support.control_plane import write_kubeconfig
 from tests.support.daemon import Daemon, Simulator, config_file, start_all, watchslo

@@ -7,13 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.faults.daemon import Observed
-from tests.e2e.faults.harness import USUAL, until_settled
-from tests.e2e.faults.notes import judge
-from tests.e2e.faults.scribe import Scribe
-from tests.e2e.faults.stages import WRITTEN
 from tests.support.daemon import LOOK_SECONDS
 from tests.support.kept_up import OVERLOADED
+from tests.support.notes import judge
+from tests.support.observed import USUAL, Observed, until_settled
+from tests.support.scribe import WRITTEN, Scribe
 from tests.support.writer import Writer
 
 WATCHES: tuple[dict[str, Any], ...] = (

@@ -1,4 +1,4 @@
-"""The write log that tests/e2e/faults compares samples with is complete."""
+"""The write log that tests/lab compares samples with is complete."""
 
 import threading
 import time
@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from math import inf
 from typing import Any
 
-from tests.e2e.faults.scribe import Scribe
+from tests.support.scribe import Scribe
 from tests.support.writer import Write, Writer
 
 AT_ONCE_SECONDS = 0.1

@@ -1,0 +1,147 @@
+"""`watchslo` with a record of the events, facts and samples inside it, and with two more signals.
+
+    python observed_program.py NOTES run --config ...
+
+NOTES is a file of JSON lines, which `notes.py` reads. SIGUSR1 blocks the event loop for `BLOCKED_SECONDS`. SIGUSR2
+sets the wall clock of this process ahead by `STEP_SECONDS`, and the next SIGUSR2 sets it right again. Wrappers of
+watchslo's own methods make the record; watchslo itself has no code for it.
+"""
+
+import asyncio
+import dataclasses
+import json
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+from watchslo.cli import main
+from watchslo.latency.pending import Arrivals
+from watchslo.model import Bounds
+from watchslo.monitor.guarantee_record import GuaranteeRecord
+from watchslo.monitor.sealer import Sealer
+from watchslo.monitor.watch_session import WatchSession
+from watchslo.watch.machine import Machine
+from watchslo.watch.messages import Emit, Gap, ListDone, Note, Relisted, Violated
+
+BLOCKED_SECONDS = 3.0
+STEP_SECONDS = 3600.0
+NOTED_FACTS = (Gap, Relisted, ListDone)
+COUNTED_EVERY_SECONDS = 1.0
+
+watching: ContextVar[str] = ContextVar("watching", default="")
+"""The label of the watch that started this task: the outputs of a machine appear in the tasks of its watch."""
+
+
+class Notes:
+    """The file of the record, flushed after each line."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("w", buffering=1)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._labels: dict[int, str] = {}
+
+    def add(self, kind: str, **facts: Any) -> None:
+        self._file.write(json.dumps({"kind": kind, **facts}) + "\n")
+
+    def follow_streams(self) -> None:
+        """Record live events, and the facts that explain missing ones."""
+        run, receive = WatchSession.run, Machine.receive
+
+        async def run_named(session: WatchSession) -> None:
+            self._loop = asyncio.get_running_loop()
+            self._labels[id(session.guarantees)] = session.label  # an audit that finds a violation has another task
+            token = watching.set(session.label)
+            try:
+                await run(session)
+            finally:
+                watching.reset(token)
+
+        def receive_and_note(machine: Machine, happened: Any, now: float) -> Any:
+            outputs = receive(machine, happened, now)
+            watch = self._labels.setdefault(id(machine), watching.get())  # a reset comes from another task
+            for output in outputs:
+                if isinstance(output, Emit):
+                    batch = output.batch
+                    self.add("seen", watch=watch, at=batch.received, revisions=batch.revisions)
+                elif isinstance(output, Note) and isinstance(output.fact, NOTED_FACTS):
+                    fields = dataclasses.asdict(output.fact)
+                    self.add("fact", watch=watch, at=now, fact=type(output.fact).__name__, fields=fields)
+            return outputs
+
+        _replace(WatchSession, "run", run_named)
+        _replace(Machine, "receive", receive_and_note)
+
+    def follow_violations(self) -> None:
+        """Record the guarantees that the daemon counts as violated, with the range of the revisions."""
+        violate = GuaranteeRecord.violate
+
+        def violate_and_note(record: GuaranteeRecord, violated: Violated) -> None:
+            self.add("violated", watch=self._labels[id(record)], at=time.monotonic(), **dataclasses.asdict(violated))
+            violate(record, violated)
+
+        _replace(GuaranteeRecord, "violate", violate_and_note)
+
+    def follow_samples(self) -> None:
+        """Record the bounds of each sample when its second is sealed."""
+        usable = Sealer._usable
+
+        def note_and_return(
+            sealer: Sealer, arrivals: Arrivals, index: Any, watches: Any, bounds: Bounds, own_delays: Any, queued: Any
+        ) -> Any:
+            good = usable(sealer, arrivals, index, watches, bounds, own_delays, queued)
+            latency = bounds.less(own_delays)
+            columns = arrivals.revisions, arrivals.received, latency.proven, latency.upper
+            samples = [column[good].tolist() for column in columns]
+            self.add("samples", **dict(zip(("revisions", "at", "least", "most"), samples, strict=True)))
+            return good
+
+        _replace(Sealer, "_usable", note_and_return)
+
+    def count_tasks(self) -> None:
+        """Record the number of tasks once a second."""
+        while True:
+            time.sleep(COUNTED_EVERY_SECONDS)
+            if self._loop is not None:
+                self.add("tasks", at=time.monotonic(), count=len(asyncio.all_tasks(self._loop)))
+
+
+def _replace(owner: type, name: str, method: Any) -> None:
+    setattr(owner, name, method)  # in a function, because mypy forbids the plain assignment
+
+
+class WallClock:
+    """A `time.time` that can be an hour ahead."""
+
+    def __init__(self) -> None:
+        self._right = time.time
+        self._ahead = 0.0
+        time.time = lambda: self._right() + self._ahead
+
+    def step(self, *_: object) -> None:
+        self._ahead = STEP_SECONDS - self._ahead
+
+
+def block(*_: object) -> None:
+    time.sleep(BLOCKED_SECONDS)
+
+
+def observe(path: str, arguments: Sequence[str]) -> None:
+    """Run `watchslo` with these arguments."""
+    notes = Notes(Path(path))
+    notes.follow_streams()
+    notes.follow_violations()
+    notes.follow_samples()
+    signal.signal(signal.SIGUSR1, block)
+    signal.signal(signal.SIGUSR2, WallClock().step)
+    threading.Thread(target=notes.count_tasks, daemon=True).start()
+    sys.argv[1:] = arguments
+    main()
+
+
+if __name__ == "__main__":
+    observe(sys.argv[1], sys.argv[2:])
