@@ -1,4 +1,4 @@
-"""What the monitor does, step by step: transcripts in `tests/golden/monitor`."""
+"""What the monitor and its auditor do, step by step: transcripts in `tests/golden/monitor` and `.../auditor`."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.transcripts import replay
+from tests.unit.monitor.auditing import AuditScene
 from tests.unit.monitor.scene import Scene, Stage
 from tests.unit.monitor.transcript import MonitorScene
 
 GOLDEN = Path(__file__).parents[2] / "golden"
-SCENES: dict[str, Callable[[str], Scene]] = {"monitor": MonitorScene}
+SCENES: dict[str, Callable[[str], Scene]] = {"monitor": MonitorScene, "auditor": AuditScene}
 TRANSCRIPTS = [f"{folder}/{path.name}" for folder in SCENES for path in sorted((GOLDEN / folder).glob("*.txt"))]
 assert {name.partition("/")[0] for name in TRANSCRIPTS} == {*SCENES}
 
