@@ -299,9 +299,6 @@ async def test_stall_is_found_within_the_stated_time_though_bookmarks_came(seed:
         marking.cancel()
 
 
-# Unproven caches
-
-
 # Where audits begin
 
 
@@ -327,6 +324,19 @@ def uncached() -> tuple[Past, FakeWatch]:
     past.apiserver.version = "v1.30.14"
     past.streams[0].ticked = past.ticked
     return past, past.streams[0]
+
+
+async def test_uncached_watch_without_ticks_is_audited_from_the_present() -> None:
+    past, stream = uncached()
+    stream.ticked = lambda _: None
+    async with churn(past), Audits(past, budget=0.0) as audits:
+        await asyncio.sleep(1800.0)
+        audits.budget = 2.0
+        await asyncio.sleep(300.0)
+        assert audits.found == {AuditResult.UNPROVEN}
+        stream.stuck = True
+        assert await seconds_until_stalled(past, stream) <= DETECTION_SECONDS
+    assert max(past.past_seconds) < 20.0
 
 
 async def test_restored_storage_is_audited_from_its_revision() -> None:
@@ -373,9 +383,6 @@ async def test_search_of_an_uncached_watch_does_not_begin_far_in_the_past() -> N
         await asyncio.sleep(1.0)
         assert audits.auditor._search_from(cast("Any", stream)) == stream.revision
     assert max(past.past_seconds) < REACH_SECONDS + 1.0
-
-
-# Tables without events
 
 
 # Failed audits
@@ -558,6 +565,20 @@ async def test_each_event_is_read_a_second_time_where_that_is_wanted(calm: bool)
     assert stream.violated == {"reliable": 1}
     assert reading.checked["reliable"] == len(past.changes[PODS.key])
     assert stream.health._lost[0] == lost
+
+
+async def test_events_after_a_compaction_are_read_a_second_time() -> None:
+    """Of a resource without a watch cache: the 410 does not say where the storage begins now."""
+    past, stream = cluster_of(PODS)
+    async with Audits(past, replays=True):
+        await busy(past, 30.0)
+        before = stream.guarantees.reading(0).checked["reliable"]
+        past.revision += 1000
+        past.compacted = past.revision
+        await busy(past, 30.0)
+        await asyncio.sleep(30.0)
+    assert stream.guarantees.reading(0).checked["reliable"] >= before + 30
+    assert not stream.violated
 
 
 async def test_second_watch_that_ends_too_early_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
