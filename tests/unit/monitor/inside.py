@@ -2,9 +2,12 @@
 
 import asyncio
 import ssl
+import time
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any, TypeVar, cast
+
+import pytest
 
 from tests.unit.monitor.cluster import Cluster, nowhere
 from watchslo.config.model import Config
@@ -16,6 +19,7 @@ from watchslo.snapshot import BuildReading, Snapshot, StreamReading
 
 BUILD = BuildReading("1.2.3", "0123abc", "3.12.1")
 STARTED_SECONDS = 20.0
+WALL_SECONDS = 1_700_000_000.0
 
 T = TypeVar("T")
 
@@ -24,6 +28,14 @@ def config(*resources: str, **more: Any) -> Config:
     """Return the configuration of a file that watches these resources, or the default one."""
     watches = [{"resource": resource} for resource in resources]
     return Config.model_validate({"watch": watches, **more} if resources else more)
+
+
+def set_clocks(loop: asyncio.AbstractEventLoop, patched: pytest.MonkeyPatch) -> None:
+    """Let the time of a loop drive all clocks."""
+    patched.setattr(time, "monotonic", loop.time)
+    patched.setattr(time, "time", lambda: WALL_SECONDS + loop.time())
+    patched.setattr("watchslo.monitor.lag.cpu_wait_reader", lambda: nullcontext(lambda: 0.0))
+    patched.setattr("watchslo.monitor.lag.suspended_seconds", lambda: 0.0)
 
 
 def at_once(work: Coroutine[Any, Any, T]) -> T:

@@ -3,12 +3,17 @@ import contextlib
 import gc
 import os
 import time
+from collections.abc import Callable, Coroutine, Iterator
+from types import SimpleNamespace
+from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
 import pytest
 
-from watchslo.event_loop import TimedEventLoop
+from tests.support.loop import JumpingLoop
+from tests.unit.monitor.inside import set_clocks
+from watchslo.event_loop import Inbox
 from watchslo.monitor.lag import BEAT_SECONDS, LATE_SECONDS, Lag, cpu_wait_reader, keep_beating, suspended_seconds
 
 
@@ -149,43 +154,54 @@ async def test_heartbeat_frees_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
     assert collected == [0, 0]
 
 
-@pytest.mark.real_clock
-def test_late_reads_of_the_loop_are_noted() -> None:
+class FakeTimedLoop(JumpingLoop):
+    """A loop whose time jumps, with those parts of a `TimedEventLoop` that heartbeats use."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inbox = Inbox()
+        self.selector = SimpleNamespace(note_reads=None)
+
+
+@pytest.fixture
+def timed(monkeypatch: pytest.MonkeyPatch) -> Iterator[asyncio.Runner]:
+    monkeypatch.setattr("watchslo.monitor.lag.TimedEventLoop", FakeTimedLoop)
+    with asyncio.Runner(loop_factory=FakeTimedLoop) as runner, monkeypatch.context() as patched:
+        set_clocks(runner.get_loop(), patched)
+        yield runner
+
+
+async def beat_during(lag: Lag, work: Callable[[Any], Coroutine[Any, Any, None]]) -> None:
+    beating = asyncio.create_task(keep_beating(lag))
+    await asyncio.sleep(0)
+    await work(asyncio.get_running_loop())
+    beating.cancel()
+
+
+def test_late_reads_of_the_loop_are_noted(timed: asyncio.Runner) -> None:
     """What is read after a callback that blocked for 30 ms may have arrived while it ran."""
     lag = Lag(0.0)
 
-    async def run() -> float:
-        beating = asyncio.create_task(keep_beating(lag))
-        await asyncio.sleep(0.01)
-        time.sleep(0.03)  # noqa: ASYNC251 - the loop is blocked
-        await asyncio.sleep(0)
-        read = time.monotonic()
-        await asyncio.sleep(0.06)
-        beating.cancel()
-        return read
+    async def block(loop: Any) -> None:
+        read = loop.time()
+        loop.selector.note_reads(read, read + 0.001, read - 0.03)
+        await asyncio.sleep(BEAT_SECONDS)
+        assert lag.own_delays.of(np.array([read]))[0] == pytest.approx(0.03)
 
-    with asyncio.Runner(loop_factory=TimedEventLoop) as runner:
-        read = runner.run(run())
-    assert lag.own_delays.of(np.array([read]))[0] >= 0.03
+    timed.run(beat_during(lag, block))
 
 
-@pytest.mark.real_clock
-def test_events_are_taken_in_before_the_heartbeat_after_them() -> None:
+def test_events_are_taken_in_before_the_heartbeat_after_them(timed: asyncio.Runner) -> None:
     """A second is sealed up to the last heartbeat: an event that came later would be missed."""
     lag = Lag(0.0)
     taken: list[tuple[float, float]] = []
 
-    async def run() -> None:
-        loop = asyncio.get_running_loop()
-        assert isinstance(loop, TimedEventLoop)
-        beating = asyncio.create_task(keep_beating(lag))
+    async def receive(loop: Any) -> None:
         for _ in range(20):
             await asyncio.sleep(BEAT_SECONDS / 3)
             loop.inbox.put(lambda at, _: taken.append((at, lag.last_beat)), b"")
-        beating.cancel()
         loop.inbox.empty()
 
-    with asyncio.Runner(loop_factory=TimedEventLoop) as runner:
-        runner.run(run())
+    timed.run(beat_during(lag, receive))
     assert len(taken) == 20
     assert all(last_beat <= received for received, last_beat in taken)

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from tests.unit.monitor.cluster import PODS, Cluster, Log, Watch, because_of, line
-from tests.unit.monitor.inside import keep_writing, running
+from tests.unit.monitor.cluster import Cluster, Log, Watch, because_of, line
+from tests.unit.monitor.inside import running
 from tests.unit.monitor.test_watch_session import ERROR_410, Parts
 from watchslo.config.model import Config
 from watchslo.kube.representation import Representation
@@ -217,29 +217,6 @@ def referencing(*, on: bool = True) -> Config:
 class TestMonitor:
     """The whole monitor, with a watch of pods that has a reference."""
 
-    async def test_both_watches_are_open_and_compared(self, cluster: Cluster) -> None:
-        async with running(referencing()) as run:
-            await keep_writing(cluster, PODS, seconds=30)
-            stream = run.stream("pods")
-            assert len(cluster.open_watches()) == 2
-        assert stream.reference is not None
-        assert stream.reference.up
-        assert stream.reference.events == 300
-        (hop,) = [hop for hop in stream.track.hops if hop.hop is Hop.ENCODING_TO_CLIENT]
-        assert 200 < hop.histogram.total <= 300
-        assert stream.received.events["MODIFIED"] == 300
-        assert not cluster.open_watches()
-
-    async def test_reload_opens_and_closes_the_reference(self, cluster: Cluster) -> None:
-        async with running(referencing(on=False)) as run:
-            assert run.stream("pods").reference is None
-            run.supervisor.configure(referencing())
-            await asyncio.sleep(5)
-            assert sorted(map(_is_whole, cluster.open_watches())) == [False, True]
-            run.supervisor.configure(referencing(on=False))
-            await asyncio.sleep(5)
-            assert list(map(_is_whole, cluster.open_watches())) == [False]
-
     async def test_both_connections_are_replaced_after_a_suspend(self, cluster: Cluster) -> None:
         async with running(referencing()) as run:
             before = cluster.open_watches()
@@ -248,10 +225,3 @@ class TestMonitor:
             after = cluster.open_watches()
         assert len(before) == len(after) == 2
         assert not any(one is other for one in before for other in after)
-
-    async def test_both_watches_start_over_after_a_restore(self, cluster: Cluster) -> None:
-        async with running(referencing()):
-            await keep_writing(cluster, PODS, seconds=10)
-            cluster.revision = 50
-            await asyncio.sleep(60)
-            assert [watch.revision for watch in cluster.open_watches()] == [50, 50]

@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
+from tests.unit.monitor.auditing import Audits, FakeWatch, Past
 from tests.unit.monitor.cluster import NODES, PODS
-from tests.unit.monitor.test_auditor import Audits, FakeWatch, Past
 from watchslo.config.model import WatchConfig
 from watchslo.kube.client import Selectors
 from watchslo.kube.representation import Representation

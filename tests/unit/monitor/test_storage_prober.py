@@ -6,11 +6,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from tests.unit.monitor.cluster import Cluster, Log, nowhere
-from tests.unit.monitor.inside import config, running
+from tests.unit.monitor.cluster import Cluster, nowhere
 from watchslo.kube.limiter import Limiter
 from watchslo.monitor.apiserver import Apiserver
-from watchslo.monitor.storage_prober import LOOK_SECONDS, REPEATS, UNKNOWN_SECONDS, StorageProber, find_kind
+from watchslo.monitor.storage_prober import LOOK_SECONDS, REPEATS, StorageProber, find_kind
 from watchslo.snapshot import StorageKind
 from watchslo.watch.failure import Failure, Reason, because
 from watchslo.watch.missing_right import AGAIN_SECONDS as AGAIN_AFTER_REFUSAL_SECONDS
@@ -19,7 +18,6 @@ HOUR_SECONDS = 3600.0
 KINE, SEQUENCE, UNKNOWN = StorageKind.KINE, StorageKind.SEQUENCE, StorageKind.UNKNOWN
 MOST_REQUESTS = 20 + REPEATS  # for one answer
 REQUESTS_WITHOUT_COMPACTION = 3
-K3S = "v1.36.3+k3s1"
 
 
 async def found(cluster: Cluster) -> StorageKind | Failure:
@@ -105,27 +103,6 @@ async def test_failure_of_any_request_proves_nothing(
     assert isinstance(await found(cluster), Failure)
 
 
-async def test_daemon_asks_until_it_is_known(cluster: Cluster, log: Log) -> None:
-    cluster.is_kine, cluster.refuses_future, cluster.git_version, cluster.compacted = True, False, K3S, 0
-    async with running(config("pods")) as run:
-        await asyncio.sleep(30)
-        assert (run.snapshot().domains[0].kind, run.snapshot().apiservers[0].unproven is None) == (SEQUENCE, False)
-        cluster.compacted = 50
-        await asyncio.sleep(4 * UNKNOWN_SECONDS)
-        assert (run.snapshot().domains[0].kind, run.snapshot().apiservers[0].unproven) == (KINE, None)
-    assert len(log.of("kine_found")) == 1
-
-
-async def test_start_of_an_apiserver_hides_the_storage_for_a_minute_only(cluster: Cluster) -> None:
-    """It refuses everything for a moment."""
-    cluster.is_kine, cluster.compacted = True, 50
-    cluster.fail(Reason.FORBIDDEN, "detect_storage")
-    async with running(config("pods")) as run:
-        cluster.failures.clear()
-        await asyncio.sleep(1.5 * AGAIN_AFTER_REFUSAL_SECONDS)
-        assert run.snapshot().domains[0].kind is KINE
-
-
 @asynccontextmanager
 async def probed(cluster: Cluster) -> AsyncIterator[Apiserver]:
     """Run a prober without a daemon, so that hours take no time."""
@@ -168,31 +145,3 @@ async def test_refused_request_is_tried_again_after_a_minute_and_then_an_hour(cl
         cluster.fail(None, "detect_storage", "events")
         await asyncio.sleep(LOOK_SECONDS)
         assert apiserver.storage is SEQUENCE
-
-
-async def test_daemon_asks_again_after_the_storage_was_restored(cluster: Cluster) -> None:
-    """As when k3s moves from SQLite to etcd: revisions go backwards."""
-    cluster.is_kine, cluster.git_version = True, K3S
-    async with running(config("pods")) as run:
-        await asyncio.sleep(30)
-        assert run.snapshot().domains[0].kind is KINE
-        cluster.is_kine, cluster.revision, cluster.compacted = False, 60, 40
-        await asyncio.sleep(2 * LOOK_SECONDS)
-        assert (run.snapshot().domains[0].kind, run.snapshot().apiservers[0].unproven) == (SEQUENCE, None)
-
-
-@pytest.mark.parametrize("limit", [0, 5])
-async def test_storage_is_probed_only_if_probes_are_permitted(cluster: Cluster, limit: int) -> None:
-    cluster.is_kine, cluster.git_version = True, K3S
-    async with running(config("pods", limits={"probesPerSecond": limit})) as run:
-        await asyncio.sleep(30)
-        assert run.snapshot().domains[0].kind is (KINE if limit else SEQUENCE)
-        assert bool(run.snapshot().apiservers[0].unproven) is not bool(limit)
-    assert bool(cluster.count("detect_storage")) is bool(limit)
-
-
-async def test_stated_storage_is_not_asked_for(cluster: Cluster) -> None:
-    async with running(config("pods", clock={"storage": "kine"})) as run:
-        await asyncio.sleep(30)
-        assert run.snapshot().domains[0].kind is KINE
-    assert not [kind for _, kind, _ in cluster.asked if kind == "detect_storage"]

@@ -1,0 +1,239 @@
+"""Transcripts of the whole monitor: what happens in a cluster in memory, and what the monitor says about that, as text.
+
+A transcript begins with `# ` and a sentence. Its second line says how many apiservers are announced, and which
+resources change ten times a second from the beginning. Hosts are numbers: `pods@1` is the watch of pods at 10.0.0.1.
+
+- `watch pods nodes(hops=true) limits.watches=4` starts the monitor with this configuration, or reloads it.
+- `20 s` lets time pass, `20 s writing pods` with ten changes a second. The outcome is what changed in the state of the
+  monitor since the last outcome, and what it logged.
+- `look requests` returns the requests by apiserver and kind since the last `forget`, and `look ticks` the ticks by
+  resource. `look connections` returns to which apiservers clients are open, and how many watches.
+- `look streams PATH` returns a figure of each watch that is not zero; others have `apiservers`, `domains`, `tickers`
+  and `monitor` in place of `streams`.
+- `cluster NAME VALUE` sets an attribute of the cluster. `refuse KIND KEY REASON` makes requests fail, `allow` ends it.
+- `send pods` ends the watches of pods, `send pods@2 BOOKMARK 200` sends a line to the one at 10.0.0.2, and
+  `send addresses reset` breaks the watch of addresses.
+"""
+
+import asyncio
+import ssl
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import yaml
+
+from tests.unit.monitor.cluster import CONFIGMAPS, EVENTS, NODES, PODS, Cluster, because_of, line
+from tests.unit.monitor.inside import Running, credentials, keep_writing
+from tests.unit.monitor.scene import HOSTS, Scene, counts, grouped, pause, place, shown
+from watchslo.config.model import Config
+from watchslo.kube.apiservers import LEASES, SLICES
+from watchslo.model import Resource
+from watchslo.monitor.readiness import StartState
+from watchslo.snapshot import Snapshot
+from watchslo.watch.failure import ENDED, Failure, Phase, Reason
+
+KNOWN = {one.key: one for one in (PODS, NODES, CONFIGMAPS, EVENTS)}
+EXPIRED = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}\n'
+PATHS = {"slices": SLICES, "leases": LEASES}
+"""The requests for addresses of apiservers and for their leases, by the names that transcripts use."""
+
+
+class MonitorScene(Scene):
+    """A cluster and a monitor that are driven by text."""
+
+    def __init__(self, beginning: str) -> None:
+        super().__init__()
+        self._cluster = Cluster()
+        self._patches.setattr("watchslo.monitor.apiserver.Client", self._cluster.client)
+        self._patches.setattr("watchslo.kube.client._session", self._cluster.session)
+        self._run: Running | None = None
+        apiservers, _, written = beginning.partition(", writing ")
+        self._cluster.announce(*(_host(str(number + 1)) for number in range(int(apiservers.split()[0]))))
+        self._written = [_resource(key) for key in written.split()]
+
+    async def _shut_down(self) -> None:
+        if self._run is not None:
+            self._run.stop.set()
+            async with asyncio.timeout(1):
+                await self._tasks.pop()
+        await super()._shut_down()
+        assert not self._cluster.is_open
+        assert not self._cluster.open_watches()
+
+    def step(self, text: str) -> str | None:
+        match text.split():
+            case ["watch", *words]:
+                self._runner.run(self._configure(_config(words)))
+            case [seconds, "s"]:
+                return self._news(pause(float(seconds)))
+            case [seconds, "s", "writing", *keys]:
+                return self._news(keep_writing(self._cluster, *map(_resource, keys), seconds=float(seconds)))
+            case ["look", *words]:
+                return self._look(words)
+            case ["forget"]:
+                self._cluster.asked_at.clear()
+                self._cluster.asked.clear()
+            case words:
+                self._runner.run(self._act(words))
+        return None
+
+    def _look(self, words: list[str]) -> str:
+        cluster = self._cluster
+        match words:
+            case ["requests"]:
+                return counts({f"{kind}@{place(name)}": count for (name, kind), count in cluster.asked_at.items()})
+            case ["ticks"]:
+                return counts(Counter(key for _, kind, key in cluster.asked if kind == "tick"))
+            case ["connections"]:
+                doors = " ".join(sorted(place(door.name) for door in cluster.doors))
+                return f"to {doors or 'nothing'}, {len(cluster.open_watches())} watches"
+            case [of, path]:
+                return "\n".join(_figures(self._snapshot(), of, path))
+        raise AssertionError(words)
+
+    async def _configure(self, config: Config) -> None:
+        if self._run is not None:
+            self._run.supervisor.configure(config)
+            return
+        if self._written:
+            self._begin(keep_writing(self._cluster, *self._written, seconds=1e6))
+        self._run = Running(config, credentials=credentials(ssl.create_default_context()))
+        self._begin(self._run.supervisor.run(self._run.stop))
+
+    async def _act(self, words: list[str]) -> None:
+        cluster = self._cluster
+        match words:
+            case ["cluster", name, *values]:
+                _set(cluster, name, values)
+            case ["refuse", kind, key, reason]:
+                cluster.fail(Reason(reason), kind, PATHS.get(key, key))
+            case ["allow"]:
+                cluster.failures.clear()
+            case ["announce", *hosts]:
+                cluster.announce(*map(_host, hosts))
+            case ["kill", host]:
+                cluster.kill(_host(host))
+            case ["write", key]:
+                cluster.write(_resource(key))
+            case ["send", target, *said]:
+                self._send(target, _said(said))
+            case _:
+                raise AssertionError(words)
+
+    def _send(self, target: str, said: bytes | Failure) -> None:
+        key, _, host = target.partition("@")
+        watches = self._cluster.address_watches if key == "addresses" else self._cluster.open_watches(_resource(key))
+        for watch in watches:
+            if not host or place(watch.apiserver) == host:
+                watch.send(said)
+
+    def _snapshot(self) -> Snapshot:
+        assert self._run is not None
+        return self._run.snapshot()
+
+    def _state(self) -> dict[str, str]:
+        return {} if self._run is None else _said_by(self._run.snapshot(), self._run.start())
+
+
+def _said_by(snapshot: Snapshot, start: StartState) -> dict[str, str]:
+    """Return what the monitor says about each of its parts, by name."""
+    said = {"monitor": " ".join(snapshot.monitor.not_ready) or "ready", "start": start.name.lower()}
+    for domain in snapshot.domains:
+        resets = f", {domain.resets} resets" if domain.resets else ""
+        said[f"clock {domain.name}"] = f"ticks on {' and '.join(sorted(domain.ticks_on)) or 'nothing'}{resets}"
+    for stream in snapshot.streams:
+        up = "" if stream.up else ", down"
+        said[f"{stream.watch}@{place(stream.apiserver)}"] = f"{stream.membership} of {stream.domain}{up}"
+    for one in snapshot.apiservers:
+        silent = "" if one.unresponsive_for is None else ", unresponsive"
+        said[f"apiserver@{place(one.name)}"] = f"{one.role.value}{silent}"
+    for ticker in snapshot.domains[0].tickers if snapshot.domains else ():
+        answers = "silent" if ticker.failure else "answers"
+        said[f"ticker@{place(ticker.apiserver)}"] = answers if ticker.confirmed else f"{answers}, not confirmed"
+    for cause in snapshot.causes:
+        said[f"cause {cause.cause}@{place(cause.apiserver or 'all')}"] = cause.confidence.name.lower()
+    return said
+
+
+def _said(words: list[str]) -> bytes | Failure:
+    match words:
+        case []:
+            return ENDED
+        case ["410"]:
+            return EXPIRED
+        case ["reset"]:
+            return because_of(Reason.RESET, Phase.STREAM)
+        case [type_, revision]:
+            return line(type_, int(revision))
+    return f"{' '.join(words)}\n".encode()
+
+
+def _figures(snapshot: Snapshot, of: str, path: str) -> list[str]:
+    parts: dict[str, Any] = {
+        "monitor": {"monitor": snapshot.monitor},
+        "domains": {one.name: one for one in snapshot.domains},
+        "tickers": {f"{one.name}@{place(each.apiserver)}": each for one in snapshot.domains for each in one.tickers},
+        "apiservers": {place(one.name): one for one in snapshot.apiservers},
+        "streams": {f"{one.watch}@{place(one.apiserver)}": one for one in snapshot.streams},
+    }
+    return grouped({name: shown(_at(one, path)) for name, one in parts[of].items()})
+
+
+def _at(value: Any, path: str) -> Any:
+    """Return what a path of attributes, keys and numbers leads to; None if a part is missing."""
+    for part in path.split("."):
+        if isinstance(value, Mapping):
+            value = value.get(part)
+        elif isinstance(value, tuple):
+            value = value[int(part)] if value else None
+        elif value is not None:
+            value = getattr(value, part)
+    return value
+
+
+def _host(text: str) -> str:
+    return f"{HOSTS}{text}" if text.isdigit() else text
+
+
+def _resource(key: str) -> Resource:
+    plural, _, group = key.partition(".")
+    return KNOWN.get(key) or Resource(group, "v1", plural, namespaced=True)
+
+
+def _set(cluster: Cluster, name: str, values: list[str]) -> None:
+    """Set an attribute of the cluster; `KEY=` without a value removes a key."""
+    kept = getattr(cluster, name)
+    match kept:
+        case set():
+            setattr(cluster, name, set(map(_host, values)))
+        case list():
+            setattr(cluster, name, [_resource(key) for key in values])
+        case dict():
+            for key, _, value in (one.partition("=") for one in values):
+                kept[_host(key)] = yaml.safe_load(value)
+                if not value:
+                    del kept[_host(key)]
+        case _:
+            setattr(cluster, name, yaml.safe_load(values[0]))
+
+
+def _config(words: Iterable[str]) -> Config:
+    made: dict[str, Any] = {}
+    for word in words:
+        path, _, value = word.partition("=")
+        if "(" in word or not value:
+            made.setdefault("watch", []).append(_watch(word))
+            continue
+        *parents, name = path.split(".")
+        into = made
+        for parent in parents:
+            into = into.setdefault(parent, {})
+        into[name] = yaml.safe_load(value)
+    return Config.model_validate(made)
+
+
+def _watch(word: str) -> dict[str, Any]:
+    """Return the entry of a watch, as of `pods(hops=true)`."""
+    resource, _, options = word.removesuffix(")").partition("(")
+    return {"resource": resource, **yaml.safe_load(f"{{{options.replace('=', ': ')}}}")}
