@@ -92,16 +92,6 @@ PROTOBUF_LAST = pods({"resourceVersion": "42"}, pod(39))
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 
-@pytest.mark.parametrize("with_objects", [False, True])
-async def test_list_as_protobuf_is_a_page(server: Server, client: Client, *, with_objects: bool) -> None:
-    server.script = [answer(PROTOBUF_LIST, media=PROTOBUF)]
-    page = await list_with(client, Representation.PROTOBUF, with_objects=with_objects)
-    assert isinstance(page, Page)
-    assert (page.revision, page.continue_token, page.remaining, page.items) == (GOOD_REVISION, "more", 7, 2)
-    assert (page.objects.revisions if page.objects else None) == (["40", "41"] if with_objects else None)
-    assert (page.size, page.sharded) == (len(PROTOBUF_LIST), False)
-
-
 @each_example_uses_the_same_server
 @given(data=st.data(), with_objects=st.booleans())
 async def test_garbled_list_as_protobuf_is_a_page_or_garbage(

@@ -26,10 +26,12 @@ async def test_simulator_answers_as_its_transcripts_say(simulate: Simulate, gold
 
 
 async def asked(api: Api, request: str) -> Answer:
-    """Send `GET PATH [as ACCEPT]` or `METHOD PATH [JSON]`."""
+    """Send `GET PATH [as ACCEPT]`, `METHOD PATH [JSON]` or, with an empty object, `METHOD PATH as CONTENT_TYPE`."""
     method, path, *more = request.split(maxsplit=2)
     if method == "GET":
         return await api.get(path, *(accept.removeprefix("as ") for accept in more))
+    if more and more[0].startswith("as "):
+        return await api.write(method, path, {}, more[0].removeprefix("as "))
     media = "application/merge-patch+json" if method == "PATCH" else "application/json"
     return await api.write(method, path, *map(json.loads, more), content_type=media)
 

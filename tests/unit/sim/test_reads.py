@@ -69,11 +69,6 @@ async def test_version_1_33_answers_consistent_lists_from_the_cache_but_pages_fr
     assert (await api.get(f"{CONFIGMAPS}?continue={first.json['metadata']['continue']}")).code == 410
 
 
-async def test_create_refuses_a_body_of_another_content_type(simulate: Simulate) -> None:
-    api = await simulate()
-    assert (await api.write("POST", CONFIGMAPS, {}, "application/yaml")).code == 415
-
-
 async def test_token_is_required_and_can_be_changed(simulate: Simulate) -> None:
     api = await simulate(token="first")
     assert (await api.get("/readyz")).code == 200
