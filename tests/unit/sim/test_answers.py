@@ -33,7 +33,7 @@ async def asked(api: Api, request: str) -> Answer:
     if more and more[0].startswith("as "):
         return await api.write(method, path, {}, more[0].removeprefix("as "))
     media = "application/merge-patch+json" if method == "PATCH" else "application/json"
-    return await api.write(method, path, *map(json.loads, more), content_type=media)
+    return await api.write(method, path, json.loads(more[0]) if more else None, media)
 
 
 def said(answer: Answer) -> str:
