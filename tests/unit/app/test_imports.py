@@ -16,7 +16,7 @@ UNNEEDED = {"fastapi", "opentelemetry", "rich", "pygments", "kubernetes_asyncio"
 
 
 def test_run_loads_no_module_that_only_the_page_or_a_terminal_needs() -> None:
-    done = subprocess.run([sys.executable, "-c", RUN], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([sys.executable, "-c", RUN], capture_output=True, text=True, check=False)
     loaded = set(json.loads(done.stdout.splitlines()[-1]))
     assert "watchslo.yaml" in done.stderr
     assert {"aiohttp", "starlette", "structlog", "uvicorn"} <= loaded

@@ -17,6 +17,13 @@ from watchslo.event_loop import TimedEventLoop
 from watchslo.kube.client import Client
 from watchslo.kube.credentials import Access, Credentials, CredentialSource
 from watchslo.kube.limiter import Limiter
+from watchslo.model import Resource
+
+PODS = Resource("", "v1", "pods", namespaced=True)
+NODES = Resource("", "v1", "nodes", namespaced=False)
+EMPTY = b'{"metadata":{"resourceVersion":"42"},"items":[]}'
+EXPIRED = b'{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version: 5 (236)"}'
+LOGIN = b"<html><body>Please log in</body></html>"
 
 _LENGTH = re.compile(rb"Content-Length: (\d+)")
 

@@ -18,7 +18,7 @@ from watchslo.kube.apiservers import (
     socket_of,
 )
 from watchslo.kube.client import Client
-from watchslo.watch.failure import Failure, Reason
+from watchslo.watch.failure import Reason
 
 pytestmark = pytest.mark.usefixtures("jumping_time")
 
@@ -84,19 +84,6 @@ async def test_addresses(server: Server, client: Client, parts: Sequence[Any], u
 )
 async def test_forms_of_one_address_are_equal(url: str, name: str) -> None:
     assert socket_of(url) == socket_of(f"//{name}")
-
-
-@pytest.mark.parametrize(
-    ("reply", "reason"),
-    [(FORBIDDEN, Reason.FORBIDDEN), (answer(b'{"items": [{}]}'), Reason.GARBAGE), (hang_up, Reason.EARLY_EOF)],
-)
-async def test_unreadable_endpoint_slices_give_a_failure(
-    server: Server, client: Client, reply: Any, reason: Reason
-) -> None:
-    server.script = [reply, reply]
-    for failure in (await read_addresses(client), await count_apiservers(client)):
-        assert isinstance(failure, Failure)
-        assert failure.reason is reason
 
 
 async def test_odd_leases_cost_only_themselves(server: Server, client: Client) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.certs import Authority, Pair
+from tests.support.transcripts import replay
 from tests.unit.kube.conftest import renewed
 from watchslo.errors import ConnectError
 from watchslo.kube.credentials import (
@@ -20,259 +21,96 @@ from watchslo.kube.credentials import (
 )
 from watchslo.kube.proxy_rule import ProxyRule
 
+GOLDEN = Path(__file__).parents[2] / "golden" / "kube" / "credentials.txt"
+
 
 class Source:
-    """Loads given credentials and counts the loads; its time changes only if a test sets it."""
+    """Credentials whose loads and time are the steps of a transcript."""
 
-    def __init__(self) -> None:
-        self.now = 1000.0
-        self.loads = 0
-        self.error: ConnectError | None = None
-        self.files: Callable[[], dict[str, tuple[int, int, int] | None]] = dict
-        self.lifetime = float("inf")
-        self.costly = False
-        self.token: str | None = None
-        self.changes = 0
-        self.free = asyncio.Event()
-        self.free.set()
-        self.connection = CredentialSource(self.load, clock=lambda: self.now, wall=lambda: self.now + 1e9)
-        self.connection.on_change(self.change)
+    def __init__(self, beginning: str, runner: asyncio.Runner, file: Path) -> None:
+        self._lifetime = float(beginning.split()[1]) if beginning.startswith("for ") else float("inf")
+        self._costly, self._equal = beginning == "costly", beginning == "equal"
+        self._runner, self._file = runner, file
+        self._file.write_text("first")
+        self._now, self._loads, self._changes = 1000.0, 0, 0
+        self._error: ConnectError | None = None
+        self._may_load = asyncio.Event()
+        self._may_load.set()
+        self._waiting: asyncio.Task[Access]
+        self._known: dict[str, Access] = {}
+        self._connection = CredentialSource(self._load, clock=lambda: self._now, wall=lambda: self._now + 1e9)
+        self._connection.on_change(self._change)
 
-    def change(self) -> None:
-        self.changes += 1
+    def step(self, happened: str) -> str | None:
+        return self._runner.run(self._step(happened))
 
-    async def load(self) -> Credentials:
-        self.loads += 1
-        files = self.files()
+    async def _step(self, happened: str) -> str | None:
+        match happened.split():
+            case ["ask", *_]:
+                return await self._answer(happened)
+            case ["begin", "to", "ask"]:
+                self._waiting = asyncio.create_task(self._connection.access())
+            case ["end"]:
+                return self._said(await self._waiting)
+            case ["cancel"]:
+                self._waiting.cancel()
+                await asyncio.wait([self._waiting])
+            case ["reject", *which]:
+                rejected = which[0] if which else self._newest
+                self._connection.reject(self._known.get(rejected, Access("https://elsewhere")))
+            case ["file", "changes"]:
+                self._file.write_text(self._file.read_text() + ", and another")
+            case ["loads", how]:
+                self._error = ConnectError("no plugin") if how == "fail" else None
+                self._may_load.clear() if how == "hang" else self._may_load.set()
+            case ["close"]:
+                await self._connection.close()
+                assert asyncio.all_tasks() == {asyncio.current_task()}
+            case _:
+                self._now += float(happened)
         await asyncio.sleep(0)
-        await self.free.wait()
-        if self.error:
-            raise self.error
-        access = Access(f"https://load-{self.loads}") if self.token is None else Access(f"https://{self.token}")
-        return Credentials(access, files, self.now + 1e9 + self.lifetime, self.costly)
+        return None
 
-    async def renewed(self) -> str:
-        return (await renewed(self.connection)).url
+    async def _answer(self, happened: str) -> str:
+        try:
+            if happened == "ask after renewal":
+                return self._said(await renewed(self._connection))
+            times = 5 if happened == "ask 5 times" else 1
+            found = await asyncio.gather(*(self._connection.access() for _ in range(times)))
+        except ConnectError as error:
+            return f"{error}; {self._loads} loads"
+        assert len({*map(id, found)}) == 1
+        return self._said(found[0])
 
-    async def url(self) -> str:
-        return (await self.connection.access()).url
+    def _said(self, access: Access) -> str:
+        name = access.url.removeprefix("https://")
+        assert self._known.setdefault(name, access) is access, "equal credentials are the same object"
+        self._newest = name
+        return f"{name}; {self._loads} loads, {self._changes} changes"
 
-    async def error_message(self) -> str:
-        with pytest.raises(ConnectError) as caught:
-            await self.connection.access()
-        return str(caught.value)
+    def _change(self) -> None:
+        self._changes += 1
 
-
-@pytest.fixture
-def source() -> Source:
-    return Source()
-
-
-class TestConnection:
-    async def test_loads_once(self, source: Source) -> None:
-        assert [await source.url() for _ in range(3)] == ["https://load-1"] * 3
-
-    async def test_loads_once_for_concurrent_callers(self, source: Source) -> None:
-        assert set(await asyncio.gather(*(source.url() for _ in range(5)))) == {"https://load-1"}
-        source.connection.reject(await source.connection.access())
-        source.now += 10
-        assert set(await asyncio.gather(*(source.url() for _ in range(5)))) == {"https://load-2"}
-
-    async def test_loads_again_when_rejected(self, source: Source) -> None:
-        access = await source.connection.access()
-        source.connection.reject(access)
-        source.now += 10
-        assert await source.url() == "https://load-2"
-
-    async def test_rejections_reload_at_most_every_ten_seconds(self, source: Source) -> None:
-        for _ in range(100):
-            source.connection.reject(await source.connection.access())
-            source.now += 0.5
-        assert source.loads == 5
-
-    async def test_rejection_of_former_credentials_is_ignored(self, source: Source) -> None:
-        old = await source.connection.access()
-        source.connection.reject(old)
-        source.now += 10
-        await source.url()
-        source.connection.reject(old)
-        source.now += 10
-        assert await source.url() == "https://load-2"
-
-    async def test_reject_before_the_first_load_is_ignored(self, source: Source) -> None:
-        source.connection.reject(Access("https://elsewhere"))
-        assert await source.url() == "https://load-1"
-
-    async def test_loads_again_when_a_file_changes(self, source: Source, tmp_path: Path) -> None:
-        token = tmp_path / "token"
-        token.write_text("one")
-        source.files = lambda: stamps([str(token)])
-        assert await source.url() == "https://load-1"
-        source.now += 10
-        assert await source.url() == "https://load-1"
-        token.write_text("two!")
-        assert await source.url() == "https://load-1"
-        assert await source.renewed() == "https://load-2"
-        assert source.changes == 1
-
-    async def test_renews_before_expiry(self, source: Source) -> None:
-        source.lifetime = 100.0
-        await source.url()
-        source.now += 79
-        assert await source.renewed() == "https://load-1"
-        source.now += 2
-        assert await source.renewed() == "https://load-2"
-
-    async def test_credentials_expired_when_loaded_are_renewed_later(self, source: Source) -> None:
-        source.lifetime = -5.0
-        for _ in range(20):
-            await source.url()
-            source.now += 0.5
-        assert source.loads == 1
-
-    async def test_failure_is_raised_again_until_the_next_attempt(self, source: Source) -> None:
-        source.error = ConnectError("no plugin")
-        assert await source.error_message() == "no plugin"
-        source.error = None
-        source.now += 9
-        assert await source.error_message() == "no plugin"
-        source.now += 1
-        assert await source.url() == "https://load-2"
-
-    async def test_valid_credentials_stay_while_renewal_fails(self, source: Source) -> None:
-        source.lifetime = 100.0
-        await source.url()
-        source.error = ConnectError("half written")
-        source.now += 90
-        for _ in range(2):
-            assert await source.renewed() == "https://load-1"
-        assert source.loads == 2
-        source.connection.reject(await source.connection.access())
-        source.now += 10
-        assert await source.error_message() == "half written"
-        source.error = None
-        source.now += 10
-        assert await source.url() == "https://load-4"
-
-    async def test_callers_with_valid_credentials_do_not_wait(self, source: Source) -> None:
-        source.lifetime = 100.0
-        await source.url()
-        source.free.clear()
-        source.now += 90
-        assert [await source.url() for _ in range(5)] == ["https://load-1"] * 5
-        source.free.set()
-        assert await source.renewed() == "https://load-2"
-        assert source.loads == 2
-
-    async def test_callers_with_expired_credentials_wait(self, source: Source) -> None:
-        source.lifetime = 100.0
-        await source.url()
-        source.free.clear()
-        source.now += 101
-        waiting = asyncio.create_task(source.url())
+    async def _load(self) -> Credentials:
+        self._loads += 1
+        files = stamps([str(self._file)])
         await asyncio.sleep(0)
-        source.free.set()
-        assert await waiting == "https://load-2"
+        await self._may_load.wait()
+        if self._error:
+            raise self._error
+        access = Access("https://equal" if self._equal else f"https://load-{self._loads}")
+        return Credentials(access, files, self._now + 1e9 + self._lifetime, self._costly)
 
-    async def test_callers_with_rejected_credentials_wait_for_the_renewal(self, source: Source) -> None:
-        source.lifetime = 100.0
-        access = await source.connection.access()
-        source.free.clear()
-        source.now += 90
-        await source.url()
-        await asyncio.sleep(0)
-        source.connection.reject(access)
-        waiting = asyncio.create_task(source.url())
-        await asyncio.sleep(0)
-        source.free.set()
-        assert await waiting == "https://load-2"
-        assert source.loads == 2
 
-    async def test_rejection_during_a_failing_renewal_raises(self, source: Source) -> None:
-        source.lifetime = 100.0
-        access = await source.connection.access()
-        source.error = ConnectError("no plugin")
-        source.now += 90
-        await source.url()
-        source.connection.reject(access)
-        assert await source.error_message() == "no plugin"
-        assert source.loads == 2
+def test_credentials_do_what_their_transcripts_say(golden: Callable[[str, str], None], tmp_path: Path) -> None:
+    with asyncio.Runner() as runner:
+        text = replay(GOLDEN.read_text(), lambda beginning: Source(beginning, runner, tmp_path / "token").step)
+    golden("kube/credentials.txt", text)
 
-    async def test_cancelled_first_load_is_repeated(self, source: Source) -> None:
-        source.free.clear()
-        waiting = asyncio.create_task(source.url())
-        await asyncio.sleep(0)
-        waiting.cancel()
-        await asyncio.wait([waiting])
-        source.free.set()
-        assert await source.url() == "https://load-2"
 
-    async def test_close_cancels_a_renewal(self, source: Source) -> None:
-        source.lifetime = 100.0
-        await source.url()
-        source.free.clear()
-        source.now += 90
-        await source.url()
-        await source.connection.close()
-        assert asyncio.all_tasks() == {asyncio.current_task()}
-        await source.connection.close()
-        source.free.set()
-        assert await source.renewed() == "https://load-2"
-
-    @pytest.mark.parametrize(("costly", "loads"), [(False, 3), (True, 2)])
-    async def test_second_change_is_loaded_at_once_unless_costly(
-        self, source: Source, tmp_path: Path, *, costly: bool, loads: int
-    ) -> None:
-        certificate, key = tmp_path / "certificate", tmp_path / "key"
-        for path in (certificate, key):
-            path.write_text("old")
-        source.files = lambda: stamps([str(certificate), str(key)])
-        source.costly = costly
-        await source.url()
-        source.now += 10
-        certificate.write_text("new one")
-        source.error = ConnectError("not a pair")
-        assert await source.renewed() == "https://load-1"
-        assert source.loads == 2
-        source.now += 1
-        key.write_text("new one")
-        source.error = None
-        assert await source.renewed() == ("https://load-1" if costly else "https://load-3")
-        assert source.loads == loads
-
-    async def test_rejection_after_a_file_change_reloads(self, source: Source, tmp_path: Path) -> None:
-        token = tmp_path / "token"
-        token.write_text("one")
-        source.files = lambda: stamps([str(token)])
-        source.connection.reject(await source.connection.access())
-        assert await source.url() == "https://load-1"
-        token.write_text("two!")
-        assert await source.url() == "https://load-2"
-
-    async def test_touched_file_is_no_change(self, source: Source, tmp_path: Path) -> None:
-        token = tmp_path / "token"
-        token.write_text("one")
-        source.files, source.token = (lambda: stamps([str(token)])), "same"
-        access = await source.connection.access()
-        token.unlink()
-        token.write_text("one")
-        assert await renewed(source.connection) is access
-        assert (source.loads, source.changes) == (2, 0)
-        assert await renewed(source.connection) is access
-        assert source.loads == 2
-
-    async def test_first_load_is_no_change(self, source: Source) -> None:
-        source.error = ConnectError("not yet")
-        await source.error_message()
-        source.error = None
-        source.now += 10
-        await source.url()
-        await asyncio.sleep(0)
-        assert source.changes == 0
-
-    def test_repr_shows_no_secret(self) -> None:
-        access = Access("https://a", (("Authorization", "Bearer secret"),), proxy=ProxyRule("http://user:secret@proxy"))
-        assert "secret" not in repr(access)
+def test_repr_of_an_access_shows_no_secret() -> None:
+    access = Access("https://a", (("Authorization", "Bearer secret"),), proxy=ProxyRule("http://user:secret@proxy"))
+    assert "secret" not in repr(access)
 
 
 class TestFiles:
@@ -353,9 +191,11 @@ class TestVerification:
         assert not await self.are_verified(tls_context(None, verify=False))
         assert not await self.are_verified(None)
 
-    async def test_missing_credentials_are_not_verified(self, source: Source) -> None:
-        source.error = ConnectError("no credentials")
-        assert not await source.connection.are_verified()
+    async def test_missing_credentials_are_not_verified(self) -> None:
+        async def fail() -> Credentials:
+            raise ConnectError("no credentials")
+
+        assert not await CredentialSource(fail).are_verified()
 
 
 class TestTlsMaker:

@@ -9,12 +9,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.garbled import garbled, read_leniently, replacements, revision_in
-from tests.support.protobuf import pod, pods, status
+from tests.support.protobuf import pod, pods
 from tests.unit.kube.conftest import Server, answer
 from watchslo.kube.client import Client, Page, Selectors
 from watchslo.kube.representation import Representation
 from watchslo.model import Resource
-from watchslo.watch.failure import Action, Failure, Reason
+from watchslo.watch.failure import Failure, Reason
 from watchslo.watch.headroom import estimate_list
 from watchslo.watch.inventory import Inventory
 from watchslo.watch.machine import Machine
@@ -92,16 +92,6 @@ PROTOBUF_LAST = pods({"resourceVersion": "42"}, pod(39))
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 
-@pytest.mark.parametrize("with_objects", [False, True])
-async def test_list_as_protobuf_is_a_page(server: Server, client: Client, *, with_objects: bool) -> None:
-    server.script = [answer(PROTOBUF_LIST, media=PROTOBUF)]
-    page = await list_with(client, Representation.PROTOBUF, with_objects=with_objects)
-    assert isinstance(page, Page)
-    assert (page.revision, page.continue_token, page.remaining, page.items) == (GOOD_REVISION, "more", 7, 2)
-    assert (page.objects.revisions if page.objects else None) == (["40", "41"] if with_objects else None)
-    assert (page.size, page.sharded) == (len(PROTOBUF_LIST), False)
-
-
 @each_example_uses_the_same_server
 @given(data=st.data(), with_objects=st.booleans())
 async def test_garbled_list_as_protobuf_is_a_page_or_garbage(
@@ -119,30 +109,6 @@ async def test_garbled_list_as_protobuf_is_a_page_or_garbage(
     good = await list_with(client, Representation.PROTOBUF, with_objects=with_objects)
     assert isinstance(good, Page)
     assert (good.revision, good.items) == (GOOD_REVISION, 1)
-
-
-async def test_json_in_answer_to_a_request_for_protobuf_falls_back(server: Server, client: Client) -> None:
-    server.script = [answer(PLAIN)]
-    failure = await list_with(client, Representation.PROTOBUF, with_objects=False)
-    assert isinstance(failure, Failure)
-    assert (failure.reason, failure.action) == (Reason.NOT_ACCEPTABLE, Action.FALL_BACK)
-    assert Representation.PROTOBUF.simpler is Representation.PLAIN
-
-
-async def test_refusal_as_protobuf_is_read_and_quoted(server: Server, client: Client) -> None:
-    expired = {"reason": "Expired", "message": "too old", "code": 410, "metadata": {"continue": "next"}}
-    server.script = [answer(status(expired), "410 Gone", media=PROTOBUF)]
-    failure = await list_with(client, Representation.PROTOBUF, with_objects=False)
-    assert isinstance(failure, Failure)
-    assert (failure.reason, failure.continue_token) == (Reason.EXPIRED, "next")
-    assert failure.message.endswith("It says: too old")
-
-
-async def test_refusal_as_malformed_protobuf_is_not_quoted(server: Server, client: Client) -> None:
-    server.script = [answer(b"k8s\0secret-name", "400 Bad", media=PROTOBUF)]
-    failure = await list_with(client, Representation.PROTOBUF, with_objects=False)
-    assert isinstance(failure, Failure)
-    assert "secret-name" not in failure.message
 
 
 @each_example_uses_the_same_server

@@ -1,9 +1,7 @@
 """Edits of the events of a watch, without a cluster."""
 
-import pytest
-
 from watchslo.sim import event_edits
-from watchslo.sim.event_edits import BOOKMARK, EditLog, EditRecord, EventEdit, EventEditor, WatchEvent, bookmark_event
+from watchslo.sim.event_edits import BOOKMARK, EditLog, EditRecord, EventEditor, WatchEvent, bookmark_event
 
 Shown = list[tuple[str, int]]
 
@@ -24,38 +22,6 @@ class Editing:
         return [(sent.type, sent.revision) for event in due for sent in self.editor.edited(event)]
 
 
-@pytest.mark.parametrize(
-    ("edit", "sent", "wrong"),
-    [
-        (event_edits.LOSE, [("DELETED", 12), ("MODIFIED", 13), ("DELETED", 14)], 11),
-        (event_edits.LOSE_DELETED, [("ADDED", 11), ("MODIFIED", 13), ("DELETED", 14)], 12),
-        (
-            event_edits.DUPLICATE,
-            [("ADDED", 11), ("ADDED", 11), ("DELETED", 12), ("MODIFIED", 13), ("DELETED", 14)],
-            11,
-        ),
-        (event_edits.SWAP, [("DELETED", 12), ("ADDED", 11), ("MODIFIED", 13), ("DELETED", 14)], 11),
-        (event_edits.RETYPE, [("ADDED", 11), ("DELETED", 12), ("ADDED", 13), ("DELETED", 14)], 13),
-        (
-            event_edits.SEND_EARLY_BOOKMARK,
-            [(BOOKMARK, 11), ("ADDED", 11), ("DELETED", 12), ("MODIFIED", 13), ("DELETED", 14)],
-            11,
-        ),
-        (
-            event_edits.SEND_BACKWARD_BOOKMARK,
-            [("ADDED", 11), (BOOKMARK, 11), (BOOKMARK, 10), ("DELETED", 12), ("MODIFIED", 13), ("DELETED", 14)],
-            10,
-        ),
-    ],
-)
-def test_edit_acts_once_and_records_the_wrong_revision(edit: EventEdit, sent: Shown, wrong: int) -> None:
-    editing = Editing()
-    editing.editor.arm("fault", edit)
-    assert editing.send(*events("ADDED", "DELETED", "MODIFIED", "DELETED")) == sent
-    assert editing.recorded == [("fault", wrong)]
-    assert not editing.editor.armed
-
-
 def test_lost_range_is_ten_events_and_each_is_recorded() -> None:
     editing = Editing()
     editing.editor.arm("lost-range", event_edits.LOSE_TEN)
@@ -65,18 +31,6 @@ def test_lost_range_is_ten_events_and_each_is_recorded() -> None:
     due = events(*["MODIFIED"] * 12)
     assert editing.send(*due[4:]) == [("MODIFIED", 21), ("MODIFIED", 22)]
     assert editing.recorded == [("lost-range", revision) for revision in range(11, 21)]
-
-
-def test_editor_withholds_the_first_of_two_events_until_it_is_disarmed() -> None:
-    editing = Editing()
-    editing.editor.arm("swapped", event_edits.SWAP)
-    due = events("ADDED", "MODIFIED")
-    assert editing.send(due[0]) == []
-    assert editing.editor.withholds
-    assert editing.editor.disarm("swapped") == [due[0]]
-    assert editing.editor.disarm("swapped") == []
-    assert editing.send(due[1]) == [("MODIFIED", 12)]
-    assert editing.recorded == []
 
 
 def test_bookmarks_are_never_edited() -> None:

@@ -71,15 +71,3 @@ async def test_fault_edits_an_open_watch_and_records_it(proxied: tuple[Api, Cont
     assert began < columns["at"][0] <= columns["at"][-1] < answer["now"]
     assert (await edits(http, columns["at"][-1]))["edits"]["revision"] == []
     assert (await edits(http))["seen"] == 3  # no fault is on
-
-
-async def test_withheld_event_is_sent_when_the_fault_is_switched_off(proxied: tuple[Api, Control]) -> None:
-    api, http = proxied
-    await switch(http, "swapping", 1)
-    watch = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={await api.newest()}")
-    first, second, third = [await api.configmap(name) for name in "abc"]
-    assert [await watch.revision(), await watch.revision()] == [second, first]
-    await edits_of(http, 3)
-    await switch(http, "swapping", on=False)
-    assert await asyncio.wait_for(watch.revision(), TIMEOUT_SECONDS) == third
-    assert (await edits(http))["edits"]["revision"] == [first]

@@ -23,20 +23,6 @@ async def test_only_the_first_event_of_a_table_has_columns(simulate: Simulate) -
     assert [bool((await watch.event())[1]["columnDefinitions"]) for _ in "ab"] == [True, False]
 
 
-async def test_watch_with_selector_adds_and_deletes(simulate: Simulate) -> None:
-    api = await simulate()
-    start = await api.newest()
-    query = f"watch=1&resourceVersion={start}&labelSelector=app%3Dx"
-    watch = await api.watch(f"{CONFIGMAPS}?{query}", METADATA)
-    await api.configmap("a", app="y")
-    began = await api.touch(f"{CONFIGMAPS}/a", "1", app="x")
-    ceased = await api.touch(f"{CONFIGMAPS}/a", "2", app="y")
-    events = [await watch.event(), await watch.event()]
-    assert [kind for kind, _ in events] == ["ADDED", "DELETED"]
-    assert [int(obj["metadata"]["resourceVersion"]) for _, obj in events] == [began, ceased]
-    assert [obj["metadata"]["labels"]["app"] for _, obj in events] == ["x", "x"]
-
-
 async def test_watch_without_a_revision_starts_with_current_objects(simulate: Simulate) -> None:
     api = await simulate()
     there = await api.configmap("a")

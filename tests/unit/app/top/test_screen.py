@@ -1,6 +1,5 @@
 """The screen and its keys; textual draws it in memory."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
@@ -33,9 +32,8 @@ async def shown(source: FakeSource) -> AsyncIterator[Pilot[None]]:
 
 async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
     """Wait until the screen shows the state of its source."""
-    async with asyncio.timeout(60.0):
-        while not condition():
-            await pilot.pause(0.02)
+    while not condition():
+        await pilot.pause(0.02)
 
 
 def rows(pilot: Pilot[None]) -> list[str]:

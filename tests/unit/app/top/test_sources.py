@@ -292,7 +292,7 @@ async def test_measurement_runs_in_another_thread_and_ends(monkeypatch: pytest.M
         assert [*await measurement.details("pods")] == [], "nothing was evaluated yet"
     assert view.not_ready in (("The cluster is being discovered.",), ("no cluster",))
     for worker in workers():
-        worker.join(timeout=10.0)
+        worker.join()
     assert not workers()
 
 
