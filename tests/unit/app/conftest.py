@@ -1,17 +1,15 @@
 """The commands against a cluster in memory, on a loop whose time jumps."""
 
 import asyncio
-import time
 from collections.abc import Callable, Coroutine
-from contextlib import nullcontext
 from typing import Any
 
 import pytest
 
 from tests.support.loop import JumpingLoop
 from tests.unit.monitor.cluster import PODS, Cluster, Log, nowhere
-from tests.unit.monitor.conftest import WALL_SECONDS, cluster, jumping_time, log, pytest_asyncio_loop_factories
-from tests.unit.monitor.inside import BUILD, keep_writing
+from tests.unit.monitor.conftest import cluster, jumping_time, log, pytest_asyncio_loop_factories
+from tests.unit.monitor.inside import BUILD, keep_writing, set_clocks
 from watchslo.config.model import Config
 from watchslo.monitor.supervisor import Supervisor
 
@@ -26,10 +24,7 @@ def run_jumping(monkeypatch: pytest.MonkeyPatch) -> Run:
 
     def run(work: Coroutine[None, None, Any]) -> Any:
         loop = JumpingLoop()
-        monkeypatch.setattr(time, "monotonic", loop.time)
-        monkeypatch.setattr(time, "time", lambda: WALL_SECONDS + loop.time())
-        monkeypatch.setattr("watchslo.monitor.lag.cpu_wait_reader", lambda: nullcontext(lambda: 0.0))
-        monkeypatch.setattr("watchslo.monitor.lag.suspended_seconds", lambda: 0.0)
+        set_clocks(loop, monkeypatch)
         with asyncio.Runner(loop_factory=lambda: loop) as runner:
             return runner.run(work)
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.unit.app.conftest import Run
 from tests.unit.monitor.cluster import PODS, Cluster, Log, nowhere
-from tests.unit.monitor.conftest import WALL_SECONDS
+from tests.unit.monitor.inside import WALL_SECONDS
 from watchslo.app.doctor import DoctorOptions, doctor
 from watchslo.app.doctor.addresses import Reach
 from watchslo.app.doctor.cluster import limited
