@@ -395,14 +395,10 @@ def queries_that_need_data(dashboard: Mapping[str, Any], profile: str) -> Iterat
             yield panel["title"], ours
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("profile", "dashboards"),
-    [
-        ("control-plane", MOST),
-        pytest.param("managed", MOST, marks=pytest.mark.long),
-        pytest.param("sharded", MOST, marks=pytest.mark.long),
-        pytest.param("node", ("watchslo-node.json",), marks=pytest.mark.long),
-    ],
+    [("control-plane", MOST), ("managed", MOST), ("sharded", MOST), ("node", ("watchslo-node.json",))],
 )
 def test_every_panel_for_a_profile_has_data_or_says_what_it_needs(
     tmp_path: Path, profile: str, dashboards: tuple[str, ...]
