@@ -117,7 +117,7 @@ sbom: setup ## Write dist/watchslo.cdx.json: a CycloneDX list of the installed p
 	@$(BIN)/python -m tools.release sbom
 
 tools: assets ## Check rules, manifests and dashboards by the tools that read them, on all cores
-	$(BIN)/pytest --numprocesses auto --dist loadgroup --timeout=1800 $(SLOWEST) tests/tools
+	$(BIN)/pytest --numprocesses auto --dist loadgroup $(SLOWEST) tests/tools
 
 release: setup $(SITE)/.installed ## Build a release of the last commit into dist, and test it; TAG=v0.1.0 refuses what may not get that tag
 	@$(BIN)/python -m tests.support.assets --krew > /dev/null

@@ -267,7 +267,7 @@ def test_top_sorts_filters_and_explains_the_watches_of_a_demo(home: Path) -> Non
             terminal.until(lambda: watches(terminal) == RESOURCES, "sorted by name")
             terminal.press("Home", *["Down"] * RESOURCES.index("pods"), "Enter")
             terminal.until_shown("back to all watches")
-            assert any(line.lstrip().startswith("pods: ") for line in terminal.lines)
+            terminal.until(lambda: any(line.lstrip().startswith("pods: ") for line in terminal.lines), "pods explained")
             terminal.press("Escape")
             terminal.until(lambda: watches(terminal) == RESOURCES, "back at all watches")
             terminal.type("/node")
