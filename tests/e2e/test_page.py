@@ -23,7 +23,7 @@ from tests.support.browser import Onlooker, Scheme, browser, onlooker
 from tests.support.canary import CANARY, found
 from tests.support.control_plane import Port, write_kubeconfig
 from tests.support.daemon import LOOK_SECONDS, Daemon, Simulator, asking, config_file, watchslo
-from tests.support.process import PATIENCE_SECONDS
+from tests.support.process import PATIENCE_SECONDS, until_equal
 from tests.support.prometheus import Prometheus
 from watchslo.timeline.day import MINUTES
 
@@ -214,6 +214,7 @@ def test_page_reports_a_lost_daemon_and_reconnects(place: Place, chromium: Brows
         with started(tmp_path / "first", place.simulator, ("pods", "nodes"), port.number) as daemon:
             looking = stack.enter_context(onlooker(chromium, daemon.url))
             looking.until_live()
+            until_equal(lambda: sorted(names(looking)), ["nodes", "pods"], "all watches are shown")
             with onlooker(chromium, daemon.url, scripts=False) as other:
                 assert sorted(names(other)) == ["nodes", "pods"]
                 assert other.page.locator("#headline").is_visible()

@@ -11,6 +11,7 @@ from tests.support.daemon import LOOK_SECONDS
 from tests.support.kept_up import OVERLOADED
 from tests.support.notes import judge
 from tests.support.observed import USUAL, Observed, until_settled
+from tests.support.process import until_equal
 from tests.support.scribe import WRITTEN, Scribe
 from tests.support.writer import Writer
 
@@ -79,7 +80,10 @@ class Watched:
         counted = self.daemon.counted()
         assert not [name for name, count in counted.items() if name.startswith("violated") and count]
         assert counted["clock reset"] == 0
-        assert {stream["membership"] for stream in self.daemon.status()["streams"]} == {"member"}
+        until_equal(self._memberships, {"member"}, "all watches are members")
+
+    def _memberships(self) -> set[str]:
+        return {stream["membership"] for stream in self.daemon.status()["streams"]}
 
     def _samples(self) -> float:
         return self.daemon.scrape().total(SAMPLES)

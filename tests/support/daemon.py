@@ -65,6 +65,10 @@ def outside(**more: str) -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if key not in named} | more
 
 
+class NoSeriesError(AssertionError):
+    """A scrape has no series of a name with some labels, as before the first event."""
+
+
 class Scrape:
     """The result of one scrape of `/metrics`."""
 
@@ -79,8 +83,10 @@ class Scrape:
         return [sample.value for sample in self._samples if sample.name == name and wanted <= sample.labels.items()]
 
     def value(self, name: str, **labels: str) -> float:
-        """Return the value of the only series with these labels."""
+        """Return the value of the only series with these labels; raise `NoSeriesError` without one."""
         found = self.values(name, **labels)
+        if not found:
+            raise NoSeriesError(f"no series of {name} with {labels}")
         assert len(found) == 1, f"{len(found)} series of {name} with {labels}"
         return found[0]
 
@@ -173,8 +179,14 @@ class Daemon:
         self.process.until(lambda: bool(self._listening()), "listening")
 
     def until(self, condition: Callable[[Scrape], bool], what: str) -> None:
-        """Wait until `condition(scrape)` holds for a new scrape."""
-        self.process.until(lambda: condition(self.scrape()), what, LOOK_SECONDS)
+        """Wait until `condition(scrape)` holds for a new scrape, which needs the series that it reads."""
+
+        def holds() -> bool:
+            with contextlib.suppress(NoSeriesError):
+                return condition(self.scrape())
+            return False
+
+        self.process.until(holds, what, LOOK_SECONDS)
 
     def until_said(self, event: str, **facts: Any) -> dict[str, Any]:
         """Wait until the log has an entry of this event with these fields; return the first one."""
@@ -203,8 +215,8 @@ class Daemon:
         self.process.until(lambda: self.measuring(*watches), f"measuring {watches}", LOOK_SECONDS)
 
     def samples(self, watch: str) -> float:
-        """Return how many events of a watch have been measured."""
-        return self.scrape().value("watchslo_apiserver_timespan_seconds_count", watch=watch)
+        """Return how many events of a watch have been measured; a watch that was never open has no series."""
+        return self.scrape().total("watchslo_apiserver_timespan_seconds_count", watch=watch)
 
     def until_samples(self, watch: str, least: float) -> None:
         """Wait until at least `least` events of a watch have been measured."""
