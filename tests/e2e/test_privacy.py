@@ -151,24 +151,22 @@ def first_event(daemon: Daemon) -> str:
     return b"".join(lines).decode()
 
 
-def said_by_commands(folder: Path, kubeconfig: Path, config: Path) -> Iterator[tuple[str, str]]:
-    """Run the commands that read a cluster at once; yield their output."""
+def commands(folder: Path, kubeconfig: Path, config: Path) -> list[Process]:
+    """Return the commands that read a cluster."""
     check = ("check", "--duration", "5s", "--config", config)
-    commands: dict[str, tuple[str | Path, ...]] = {
+    words: dict[str, tuple[str | Path, ...]] = {
         "check": (*check, "-o", "json"),
         "verify": ("verify", "--duration", "5s", "--config", config, "-o", "json"),
         "rehearse": ("rehearse", "pods", THINGS, "--strategy", "parallel", "--strategy", "stream"),
         "rehearse what is broken": ("rehearse", "configmaps", "--strategy", "paged", "-o", "json"),
     }
-    with contextlib.ExitStack() as stack:
-        started = [
-            stack.enter_context(Process(folder, name, [WATCHSLO, *words, "--kubeconfig", kubeconfig]))
-            for name, words in commands.items()
-        ]
-        for process in started:
-            process.wait()
-            assert "Traceback" not in process.err
-            yield process.name, process.out + process.err
+    return [Process(folder, name, [WATCHSLO, *of, "--kubeconfig", kubeconfig]) for name, of in words.items()]
+
+
+def said_by_command(process: Process) -> str:
+    process.wait()
+    assert "Traceback" not in process.err
+    return process.out + process.err
 
 
 def counted(scrape: Scrape, name: str, **labels: str) -> bool:
@@ -194,10 +192,13 @@ def test_output_reveals_no_content_of_the_cluster(plane: ControlPlane, tmp_path:
     story.some_come_and_go()
     stumbled = story.an_object_is_broken()
     assert found(CANARY, stumbled), "the error lacks the word, so this test proves nothing"
-    with Daemon(tmp_path, "--config", config, "--log-level", "debug", "--kubeconfig", kubeconfig) as daemon:
-        everything = dict(said_by_commands(tmp_path, key_file, config))
+    with contextlib.ExitStack() as stack:
+        started = [stack.enter_context(process) for process in commands(tmp_path, key_file, config)]
+        own = ("--config", config, "--log-level", "debug", "--kubeconfig", kubeconfig)
+        daemon = stack.enter_context(Daemon(tmp_path, *own))
+        started[-1].wait()  # it has stumbled over what is broken
         daemon.until(lambda scrape: counted(scrape, "watchslo_api_requests_total", code="500"), "stumbled")
-        everything |= {f"{path}, stumbling": text for path, text in said_by(daemon).items()}
+        everything = {f"{path}, stumbling": text for path, text in said_by(daemon).items()}
 
         story.all_is_forgotten()
         daemon.until(lambda scrape: counted(scrape, "watchslo_expired_total"), "a 410")
@@ -218,6 +219,7 @@ def test_output_reveals_no_content_of_the_cluster(plane: ControlPlane, tmp_path:
 
         daemon.process.until(all_figures, "the apiserver's own figures, and the delay of whole objects")
         everything |= said_by(daemon) | reports(daemon)
+        everything |= {process.name: said_by_command(process) for process in started}
     everything["log to its end"] = daemon.said
 
     for where, text in everything.items():
