@@ -11,7 +11,7 @@ SITE := .cache/site
 COMPILE := $(BIN)/uv pip compile --quiet --no-strip-extras --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links
 SLOWEST := --durations=10
 # Runs tests in processes side by side, and those that fail once more, alone, at the end. A file runs in one process.
-LANE := $(BIN)/python -m tests.lane --numprocesses $(or $(WORKERS),3) --dist loadfile --no-loadscope-reorder
+LANE := $(BIN)/python -m tests.lane --numprocesses $(or $(WORKERS),4) --dist loadfile --no-loadscope-reorder
 # Only these trace what they cover: that makes a test take twice the time.
 COVERED := $(addprefix tests/unit/,clock latency watch diagnose timeline own_metrics)
 # Tests of these that take long: the others cover every branch without them.
@@ -69,8 +69,8 @@ check: setup ## Check style, types, layers, words, locks, known vulnerabilities,
 assets: setup ## Build the programs that `make e2e` and `make tools` run with Go, unless the environment names them
 	@$(BIN)/python -m tests.support.assets
 
-e2e: assets ## Run the contract and the whole daemon against real apiservers, in WORKERS=3 processes
-	$(LANE) -m "not long" $(SLOWEST) tests/contract tests/e2e tests/lab
+e2e: assets ## Run the contract and the whole daemon against real apiservers, in WORKERS=4 processes
+	$(LANE) -m "not long" $(SLOWEST) tests/lab tests/e2e tests/contract # the longest files first
 
 versions: setup ## Run the contract and measure on every pinned kube-apiserver, building those that are missing
 	@$(BIN)/python -m tests.support.assets --every-version

@@ -29,7 +29,6 @@ def lane(*names: str) -> Lane:
 ACTS = (
     (
         replace(lane("starved"), setup=CLUSTERS["starved"], name="daemon"),
-        replace(lane("expired-storm"), setup=CLUSTERS["expired"], name="expired"),
         replace(lane("frozen-cache"), written=True),
         replace(lane("rights-revoked"), written=True),
     ),
