@@ -54,7 +54,7 @@ test: setup ## Run the unit tests; those of the pure packages must cover every b
 	@$(BIN)/pytest --numprocesses auto --cov --cov-report= $(TRACED)
 	$(BIN)/coverage report --fail-under=100 --skip-covered --show-missing
 	@echo "all other unit tests:"
-	@$(BIN)/pytest --numprocesses auto --dist worksteal $(addprefix --ignore=,$(TRACED)) tests/unit
+	@$(BIN)/pytest --numprocesses auto --dist worksteal -m "not long" $(addprefix --ignore=,$(TRACED)) tests/unit
 
 check: setup ## Check style, types, layers, words, locks, known vulnerabilities, and forbidden content
 	$(BIN)/ruff check
@@ -94,7 +94,7 @@ night: assets ## Play a night on call: faults, then healthy MINUTES=30 of each p
 	$(BIN)/python -m tests.lab night --minutes $(or $(MINUTES),30) --write
 
 lab: assets ## Make all faults before all judges, and run the tests marked `long`: for some hours
-	@status=0; for part in "pytest -m long tests/e2e" "python -m tests.lab counts" "python -m tests.lab alerts" \
+	@status=0; for part in "pytest -m long tests/unit" "pytest -m long tests/e2e" "python -m tests.lab counts" "python -m tests.lab alerts" \
 	  "python -m tests.lab causes --repeats 1" "python -m tests.lab night --minutes 5" "python -m tests.lab soak"; do \
 	  echo "$$part"; $(BIN)/$$part || status=1; done; exit $$status
 

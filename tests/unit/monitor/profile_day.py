@@ -91,8 +91,8 @@ class ProfileDay:
         cluster.oldest = cluster.compacted
         cluster.served = sorted(map(_resource, _watched()), key=lambda resource: resource.group)
 
-    async def play(self) -> dict[str, Cost]:
-        """Return the cost of each stretch, and of a quiet hour."""
+    async def play(self, quiet_seconds: float, *disturbances: str) -> dict[str, Cost]:
+        """Return the cost of a start, of a quiet hour, of which only some seconds are played, and of disturbances."""
         supervisor = Supervisor(self.config, verified(), BUILD, self._random.random)
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
@@ -103,17 +103,22 @@ class ProfileDay:
                 tasks.create_task(self._serve()),
             ]
             found = {"a start": await self._cost(SETTLED_SECONDS)}
-            seconds = QUIET_SECONDS.get(self._profile, USUAL_QUIET_SECONDS)
-            quiet = await self._cost(seconds)
-            found["a quiet hour"] = {name: value * HOUR_SECONDS / seconds for name, value in quiet.items()}
-            for name, disturb in self._disturbances.items():
-                disturbance = tasks.create_task(disturb())
+            quiet = await self._cost(quiet_seconds)
+            found["a quiet hour"] = {name: value * HOUR_SECONDS / quiet_seconds for name, value in quiet.items()}
+            for name in disturbances:
+                disturbance = tasks.create_task(self._disturbances[name]())
                 found[name] = await self._cost(STRETCHES[name])
                 await disturbance
             stop.set()
             await measuring
             for task in life:
                 task.cancel()
+        return found
+
+    async def play_day(self) -> dict[str, Cost]:
+        """Return the cost of each stretch, and of the day."""
+        seconds = QUIET_SECONDS.get(self._profile, USUAL_QUIET_SECONDS)
+        found = await self.play(seconds, *self._disturbances)
         return found | {"a day": _day(found)}
 
     # What happens in the cluster

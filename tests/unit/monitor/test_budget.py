@@ -15,6 +15,8 @@ from tests.unit.monitor.profile_day import COLUMNS, STRETCHES, ProfileDay, shipp
 
 PAGE = Path(__file__).parents[3] / "docs/performance.md"
 NAMES = tuple(sorted(path.name for path in PROFILES.iterdir()))
+SMALL = "node"  # its day takes seconds, that of each other profile a minute
+QUIET_SECONDS = 600.0  # that are played of a quiet hour without the day
 NODES = 5_000
 LOOSEST = 1.5  # times what was asked
 LOOSEST_COUNT = 50  # beyond that, for what is asked seldom
@@ -43,9 +45,8 @@ def number(cell: str) -> float:
     return float(cell.replace(",", ""))
 
 
-@pytest.mark.parametrize("profile", NAMES)
-async def test_requests_of_a_day_are_within_the_limits(profile: str, cluster: Cluster) -> None:
-    asked = await ProfileDay(profile, cluster).play()
+def compare(profile: str, asked: Mapping[str, Mapping[str, float]]) -> None:
+    """Fail if a stretch of a profile asked more than its limits, or if a limit of usual hours is too loose."""
     rows = {f"{profile}: {stretch}": cost for stretch, cost in asked.items()}
     limits = {name: {column: number(row[column]) for column in COLUMNS} for name, row in table("at most").items()}
     cells = [(row, column) for row in rows for column in COLUMNS]
@@ -54,6 +55,18 @@ async def test_requests_of_a_day_are_within_the_limits(profile: str, cluster: Cl
     usual = [(row, column) for row, column in cells if row.endswith(USUAL)]
     loosest = {(row, column): LOOSEST * rows[row][column] + LOOSEST_COUNT for row, column in usual}
     assert not {cell: rows[cell[0]][cell[1]] for cell in usual if limits[cell[0]][cell[1]] > loosest[cell]}
+
+
+@pytest.mark.parametrize(
+    "profile", [name if name == SMALL else pytest.param(name, marks=pytest.mark.long) for name in NAMES]
+)
+async def test_requests_of_a_day_are_within_the_limits(profile: str, cluster: Cluster) -> None:
+    compare(profile, await ProfileDay(profile, cluster).play_day())
+
+
+@pytest.mark.parametrize("profile", [name for name in NAMES if name != SMALL])
+async def test_requests_of_a_start_and_of_quiet_minutes_are_within_the_limits(profile: str, cluster: Cluster) -> None:
+    compare(profile, await ProfileDay(profile, cluster).play(QUIET_SECONDS))
 
 
 def test_table_has_each_profile_and_stretch() -> None:
