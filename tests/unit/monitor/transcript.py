@@ -13,10 +13,10 @@ resources change ten times a second from the beginning. Hosts are numbers: `pods
 - `cluster NAME VALUE` sets an attribute of the cluster. `refuse KIND KEY REASON` makes requests fail, `allow` ends it.
 - `send pods` ends the watches of pods, `send pods@2 BOOKMARK 200` sends a line to the one at 10.0.0.2, and
   `send addresses reset` breaks the watch of addresses.
+- `refresh 20` lets a monitor that starts later discover, and count apiservers, every 20 s, not every 180 s.
 """
 
 import asyncio
-import ssl
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -24,7 +24,7 @@ from typing import Any
 import yaml
 
 from tests.unit.monitor.cluster import CONFIGMAPS, EVENTS, NODES, PODS, Cluster, because_of, line
-from tests.unit.monitor.inside import Running, credentials, keep_writing
+from tests.unit.monitor.inside import Running, credentials, keep_writing, verified_tls
 from tests.unit.monitor.scene import HOSTS, Scene, counts, grouped, pause, place, shown
 from watchslo.config.model import Config
 from watchslo.kube.apiservers import LEASES, SLICES
@@ -71,6 +71,8 @@ class MonitorScene(Scene):
                 return self._news(keep_writing(self._cluster, *map(_resource, keys), seconds=float(seconds)))
             case ["look", *words]:
                 return self._look(words)
+            case ["refresh", seconds]:
+                self._patches.setattr("watchslo.monitor.supervisor.REFRESH_SECONDS", float(seconds))
             case ["forget"]:
                 self._cluster.asked_at.clear()
                 self._cluster.asked.clear()
@@ -98,7 +100,7 @@ class MonitorScene(Scene):
             return
         if self._written:
             self._begin(keep_writing(self._cluster, *self._written, seconds=1e6))
-        self._run = Running(config, credentials=credentials(ssl.create_default_context()))
+        self._run = Running(config, credentials=credentials(verified_tls()))
         self._begin(self._run.supervisor.run(self._run.stop))
 
     async def _act(self, words: list[str]) -> None:
