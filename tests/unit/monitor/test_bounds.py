@@ -16,7 +16,7 @@ from watchslo.model import Resource
 from watchslo.watch.failure import Reason
 
 HOSTS = ("10.0.0.1", "10.0.0.2")
-ROUNDS = 12
+ROUNDS = 8
 ROUND_SECONDS = 8
 SETTLED_SECONDS = 330  # until windows of five minutes are full again, and what is refused is tried again
 WRITE_SECONDS = 0.8  # between two events of a resource: enough of them in a minute for all quantiles

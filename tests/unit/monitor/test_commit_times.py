@@ -79,7 +79,7 @@ async def test_storage_clock_that_is_set_gives_no_wrong_verdict(
 
 async def test_nothing_is_counted_in_revisions(cluster: Cluster) -> None:
     async with running(config("configmaps", "pods")) as run:
-        await keep_writing(cluster, CONFIGMAPS, PODS, seconds=60)
+        await keep_writing(cluster, CONFIGMAPS, PODS, seconds=30)
         snapshot = run.snapshot()
         assert [domain.kind for domain in snapshot.domains] == [StorageKind.TIMESTAMP]
         assert [stream.gaps.revisions for stream in snapshot.streams] == [None, None]

@@ -24,16 +24,16 @@ def cluster(cluster: Cluster) -> Cluster:
 
 @pytest.fixture
 async def run(cluster: Cluster, request: pytest.FixtureRequest) -> AsyncIterator[Running]:
-    """An instance, a minute after its own apiserver became slow on one side."""
+    """An instance, 45 s after its own apiserver became slow on one side."""
     side, reaches_others, busy = request.param
     if not reaches_others:
         cluster.dead = {*HOSTS[1:]}
     async with running(next_to("pods", "nodes"), credentials=verified()) as run, asyncio.TaskGroup() as tasks:
         if busy:
-            tasks.create_task(keep_writing(cluster, PODS, NODES, seconds=90))
+            tasks.create_task(keep_writing(cluster, PODS, NODES, seconds=65))
         await asyncio.sleep(20)
         getattr(cluster, side)[HOSTS[0]] = LATE_SECONDS
-        await asyncio.sleep(65)
+        await asyncio.sleep(45)
         yield run
 
 

@@ -20,7 +20,7 @@ from watchslo.watch.failure import Failure
 
 LARGEST = 2**63 - 1
 FAR_AHEAD = 10**12  # of a counter: as much as a busy cluster writes in years
-RECOVERED_SECONDS = 60.0
+RECOVERED_SECONDS = 30.0
 EXPIRED = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}\n'
 
 
@@ -43,11 +43,11 @@ async def test_watch_continues_after_one_impossible_revision(cluster: Cluster, t
         cluster.send(PODS, garbage(type_, revision))
         await asyncio.sleep(RECOVERED_SECONDS)
         before = measured(run.stream("pods"))
-        await asyncio.sleep(30)
+        await asyncio.sleep(10)
         after = measured(run.stream("pods"))
         writing.cancel()
         assert run.stream("pods").membership == "member"
-        assert after - before == pytest.approx(300, abs=60), "ten a second are written"
+        assert after - before == pytest.approx(100, abs=20), "ten a second are written"
         assert [domain.resets for domain in run.snapshot().domains if domain.resets] == []
 
 
@@ -73,12 +73,12 @@ async def test_watch_starts_over_after_a_list_of_a_revision_far_ahead(
             cluster.send(PODS, EXPIRED)
         await asyncio.sleep(RECOVERED_SECONDS)
         before = run.stream("pods")
-        await asyncio.sleep(30)
+        await asyncio.sleep(10)
         after = run.stream("pods")
         writing.cancel()
         assert not left
         assert after.membership == "member"
-        assert measured(after) - measured(before) == pytest.approx(300, abs=60), "ten a second are written"
+        assert measured(after) - measured(before) == pytest.approx(100, abs=20), "ten a second are written"
         assert after.guarantees.violations == before.guarantees.violations
         assert [domain.resets for domain in run.snapshot().domains if domain.resets] == []
 
@@ -98,11 +98,11 @@ async def test_garbled_lines_are_neither_late_nor_violations(cluster: Cluster, l
         for bad in lines:
             if b"\n" not in bad and not may_be_an_event(bad):
                 cluster.open_watches(PODS)[1].send(bad + b"\n")
-            await keep_writing(cluster, PODS, seconds=1)
+            await keep_writing(cluster, PODS, seconds=0.5)
         await keep_writing(cluster, PODS, seconds=10)
         for stream in run.snapshot().streams:
             assert stream.membership == "member"
             assert not any(stream.guarantees.violations.values())
-            assert measured(stream) > 200
+            assert measured(stream) >= 143
             assert stream.track.objective.verdicts["beyond"] == 0
         assert [domain.resets for domain in run.snapshot().domains if domain.resets] == []

@@ -1,13 +1,12 @@
 """A daemon with one address reads busy watches again at witnesses, against a cluster in memory."""
 
-import ssl
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
 
 from tests.unit.monitor.cluster import PODS, Cluster, line
-from tests.unit.monitor.inside import Running, config, credentials, keep_writing, running
+from tests.unit.monitor.inside import Running, config, credentials, keep_writing, running, verified_tls
 from watchslo.monitor.witness_reader import SPACING_SECONDS
 
 OWN, TWO, THREE = "10.0.0.1", "10.0.0.2", "10.0.0.3"
@@ -19,7 +18,7 @@ def alone(cluster: Cluster, *resources: str, **more: Any) -> AbstractAsyncContex
     """Watch only at the first of three announced apiservers, as a pod next to it does."""
     cluster.announce(OWN, TWO, THREE)
     made = config(*(resources or ("pods",)), **{"kubernetes": {"apiservers": [f"https://{OWN}:{PORT}"]}, **more})
-    return running(made, credentials=credentials(ssl.create_default_context()))
+    return running(made, credentials=credentials(verified_tls()))
 
 
 def violations(run: Running) -> dict[str, int]:
@@ -33,12 +32,12 @@ def reads(cluster: Cluster) -> int:
 
 async def test_event_that_a_witness_shows_only_once_is_not_lost(cluster: Cluster) -> None:
     async with alone(cluster) as run:
-        await keep_writing(cluster, PODS, seconds=30)
+        await keep_writing(cluster, PODS, seconds=10)
         cluster.revision += 1
         invented = PODS, cluster.revision, line("MODIFIED", cluster.revision)
         cluster.history.append(invented)
         before = reads(cluster)
-        for _ in range(2 * int(READ_SECONDS)):
+        for _ in range(int(READ_SECONDS)):
             await keep_writing(cluster, PODS, seconds=1)
             if reads(cluster) > before and invented in cluster.history:
                 cluster.history.remove(invented)
@@ -49,5 +48,5 @@ async def test_event_that_a_witness_shows_only_once_is_not_lost(cluster: Cluster
 async def test_few_requests_leave_no_room_for_reads(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("watchslo.monitor.witness_reader.SHARE", 0.0)
     async with alone(cluster):
-        await keep_writing(cluster, PODS, seconds=300)
+        await keep_writing(cluster, PODS, seconds=READ_SECONDS)
         assert reads(cluster) == 0

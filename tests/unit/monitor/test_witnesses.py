@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.monitor.cluster import NODES, PODS, Cluster
-from tests.unit.monitor.inside import Running, config, credentials, running
+from tests.unit.monitor.inside import Running, config, credentials, running, verified_tls
 from watchslo.config.model import Config
 from watchslo.kube.credentials import CredentialSource
 from watchslo.model import Resource
@@ -27,7 +27,7 @@ def cluster(cluster: Cluster) -> Cluster:
 
 
 def verified() -> CredentialSource:
-    return credentials(ssl.create_default_context())
+    return credentials(verified_tls())
 
 
 def next_to(*resources: str, **more: Any) -> Config:
@@ -66,12 +66,12 @@ class TestLateLink:
 
     async def test_ticks_of_witnesses_show_the_latency(self, cluster: Cluster) -> None:
         async with running(next_to("pods", "nodes"), credentials=verified()) as run:
-            await create(cluster, 60)
+            await create(cluster, 30)
             await asyncio.sleep(10)
             median = run.stream("pods").track.windows[-1].quantiles[0]
             assert median.resolved
             assert median.estimate == pytest.approx(LATE_SECONDS, rel=0.15)
-            assert created(run.stream("pods")) > 500
+            assert created(run.stream("pods")) > 250
             assert [(c.cause, c.apiserver) for c in run.snapshot().causes] == [("cache_behind", OWN)]
 
     async def test_idle_watches_do_not_take_the_turns_of_late_ones(self, cluster: Cluster) -> None:
@@ -80,7 +80,7 @@ class TestLateLink:
         cluster.served += quiet
         watches = ["pods", "nodes", *(resource.plural for resource in quiet)]
         async with running(next_to(*watches), credentials=verified()) as run:
-            await create(cluster, 150)
+            await create(cluster, 90)
             assert run.stream("pods").cache.probed
             assert [(cause.cause, cause.apiserver) for cause in run.snapshot().causes] == [("cache_behind", OWN)]
             for hop, expected in zip(run.stream("pods").track.hops[1:], (LATE_SECONDS, 0.0), strict=True):
@@ -89,7 +89,7 @@ class TestLateLink:
     async def test_ticks_of_the_late_apiserver_alone_do_not(self, cluster: Cluster) -> None:
         alone = {"apiservers": [f"https://{OWN}"], "witnesses": "none"}
         async with running(next_to("pods", "nodes", kubernetes=alone), credentials=verified()) as run:
-            await create(cluster, 60)
+            await create(cluster, 30)
             await asyncio.sleep(10)
             assert not run.stream("pods").track.windows[-1].quantiles[0].resolved
             assert created(run.stream("pods")) == 0
