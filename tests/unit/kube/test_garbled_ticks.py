@@ -40,7 +40,7 @@ replies = st.one_of(
     st.sampled_from([b"[" * DEEP, b"HTTP/1.1 200 OK\r\n" * 500, CHUNKED + b"zz\r\n" + EMPTY]),
 )
 each_example_uses_the_same_server = settings(
-    max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 

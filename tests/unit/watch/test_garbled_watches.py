@@ -157,7 +157,7 @@ def streams(draw: st.DrawFn) -> tuple[list[bytes], list[int], int, int]:
     return cuts(draw, b"".join(line + b"\n" for line in lines)), revisions, revision, bad
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(stream=streams(), kept=st.booleans())
 def test_garbage_changes_nothing_for_the_events_around_it(
     stream: tuple[list[bytes], list[int], int, int], *, kept: bool
@@ -227,7 +227,7 @@ any_line = st.one_of(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(data=st.data(), listing=st.booleans(), kept=st.booleans())
 def test_any_stream_leaves_a_machine_that_takes_the_next_good_event(
     data: st.DataObject, *, listing: bool, kept: bool
@@ -268,7 +268,7 @@ def revisions_in(stream: bytes) -> set[int]:
     }
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(data=st.data())
 def test_lines_are_read_alike_in_any_chunks(data: st.DataObject) -> None:
     lines = data.draw(st.lists(any_line.filter(lambda line: b"\n" not in line), max_size=6))
