@@ -116,7 +116,7 @@ class TestDeadConnections:
                 assert unwell(run.stream(label)) == {}
                 assert run.stream(label).outcomes.closed["own", "suspended"] == 1
             assert BACKLOG <= counts(run.stream("pods"))["tainted"] <= BACKLOG + 10
-            assert counts(run.stream("pods"))["sample"] >= 590
+            assert counts(run.stream("pods"))["sample"] >= 594
             assert not log.of("watch_stalled")
             assert len(log.of("suspended")) == 1
             assert cluster.hung_up == 1
