@@ -23,7 +23,7 @@ WATCHSLO = Path(sys.executable).with_name("watchslo")
 WRITE_SECONDS = 0.5
 LENIENT_OBJECTIVE = {"threshold": "30s"}  # an apiserver may stand still, but not for so long
 TOO_LATE = re.compile(r"no answer within \d+ s|it answers 503")
-LOOK_SECONDS = 0.1  # figures change once a second; more frequent requests only cost it CPU
+LOOK_SECONDS = 0.3  # figures change once a second; more frequent requests only cost it CPU
 
 
 def config_file(folder: Path, **keys: Any) -> Path:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Self, TypeVar
 
 LAUNCH = Path(__file__).with_name("launch.py")
-POLL_SECONDS = 0.02
+POLL_SECONDS = 0.1  # a look may open a connection, and takes CPU from what it waits for
 LOG_TAIL_CHARACTERS = 4000
 GRACE_SECONDS = 10.0  # of a process whose end no test judges
 PATIENCE_SECONDS = 300.0
