@@ -10,7 +10,8 @@ FASTAPISERVER := .cache/fastapiserver
 SITE := .cache/site
 COMPILE := $(BIN)/uv pip compile --quiet --no-strip-extras --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links
 SLOWEST := --durations=10
-# Runs tests in processes side by side, and those that fail once more, alone, at the end. A file runs in one process.
+# Runs tests in processes side by side, and those that fail once more, alone, at the end. A file runs in one process, so the
+# longest files come first.
 LANE := $(BIN)/python -m tests.lane --numprocesses $(or $(WORKERS),4) --dist loadfile --no-loadscope-reorder
 # Only these trace what they cover: that makes a test take twice the time.
 COVERED := $(addprefix tests/unit/,clock latency watch diagnose timeline own_metrics)
@@ -70,7 +71,7 @@ assets: setup ## Build the programs that `make e2e` and `make tools` run with Go
 	@$(BIN)/python -m tests.support.assets
 
 e2e: assets ## Run the contract and the whole daemon against real apiservers, in WORKERS=4 processes
-	$(LANE) -m "not long" $(SLOWEST) tests/lab tests/e2e tests/contract # the longest files first
+	$(LANE) -m "not long" $(SLOWEST) tests/lab tests/e2e tests/contract
 
 versions: setup ## Run the contract and measure on every pinned kube-apiserver, building those that are missing
 	@$(BIN)/python -m tests.support.assets --every-version

@@ -181,7 +181,8 @@ def test_failing_cluster_gets_no_more_requests_than_the_limit_and_a_paused_daemo
         write_kubeconfig(kubeconfig, {"server": link.url}, {})
         config = config_file(tmp_path, **limited(paused=True))
         with Daemon(tmp_path / "daemon", "--config", config, "--kubeconfig", kubeconfig) as daemon:
-            all_up, began = partial(up, daemon), time.monotonic()
+            all_up = partial(up, daemon)
+            began = time.monotonic()
             config_file(tmp_path, **limited())
 
             def within_the_limit() -> None:

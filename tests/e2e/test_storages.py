@@ -225,10 +225,7 @@ def stacked(assets: Assets, tmp_path: Path) -> Iterator[Stacked]:
         plane = ControlPlane(tmp_path, assets.kube_apiserver, etcd)
         for member in etcd.members[:2]:
             plane.add(member.url)
-        stack.enter_context(plane)
-        for apiserver in plane.apiservers:
-            stack.callback(apiserver.process.kill)  # a clean end takes seconds
-        yield Stacked(etcd, plane)
+        yield Stacked(etcd, stack.enter_context(plane))
 
 
 def test_members_of_etcd_that_lead_halt_and_die_cost_no_event_and_only_their_apiserver_is_blamed(

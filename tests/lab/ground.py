@@ -106,13 +106,7 @@ def real(
     storage = {name: stack.enter_context(Proxy(folder, f"storage-of-{name}", etcd.url)) for name in overrides}
     flags = [*flags, *(override(f"/{name}", proxy.url) for name, proxy in storage.items())]
     plane = ControlPlane(folder, assets.kube_apiserver, etcd, apiservers=apiservers, flags=flags)
-    stack.callback(plane.close)
-    for apiserver in plane.apiservers:
-        stack.callback(apiserver.process.kill)  # a clean end takes seconds
-        apiserver.start()
-    ground = Ground(plane, storage=storage)
-    ground.heal()
-    return ground
+    return Ground(stack.enter_context(plane), storage=storage)
 
 
 def linked(stack: contextlib.ExitStack, folder: Path, assets: Assets) -> Ground:

@@ -164,7 +164,6 @@ class HighAvailability:
         storage = self._stack.enter_context(Proxy(self._folder, f"storage-{number}", self.etcd.url))
         apiserver = self.plane.add(storage.url)
         self._stack.callback(apiserver.close)
-        self._stack.callback(apiserver.process.kill)  # runs first: a graceful shutdown takes seconds
         apiserver.start()
         client = self._stack.enter_context(Proxy(self._folder, f"client-{number}", apiserver.url))
         return Member(apiserver, storage, client)
