@@ -12,7 +12,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --no-strip-extras --universal --python-
 SLOWEST := --durations=10
 # Runs tests in processes side by side, and those that fail once more, alone, at the end. A file runs in one process, so the
 # longest files come first.
-LANE := $(BIN)/python -m tests.lane --numprocesses $(or $(WORKERS),4) --dist loadfile --no-loadscope-reorder
+LANE := $(BIN)/python -m tests.lane --numprocesses $(or $(WORKERS),8) --dist loadfile --no-loadscope-reorder
 # Only these trace what they cover: that makes a test take twice the time.
 COVERED := $(addprefix tests/unit/,clock latency watch diagnose timeline own_metrics)
 # Tests of these that take long: the others cover every branch without them.
@@ -70,7 +70,7 @@ check: setup ## Check style, types, layers, words, locks, known vulnerabilities,
 assets: setup ## Build the programs that `make e2e` and `make tools` run with Go, unless the environment names them
 	@$(BIN)/python -m tests.support.assets
 
-e2e: assets ## Run the contract and the whole daemon against real apiservers, in WORKERS=4 processes
+e2e: assets ## Run the contract and the whole daemon against real apiservers, in WORKERS=8 processes
 	$(LANE) -m "not long" $(SLOWEST) tests/lab tests/e2e tests/contract
 
 versions: setup ## Run the contract and measure on every pinned kube-apiserver, building those that are missing

@@ -41,7 +41,7 @@ NATIVE = {family.name for family in FAMILIES if family.native}
 CLASSIC = {f"{family}_{part}" for family in NATIVE for part in ("bucket", "count", "sum")}
 CLUSTER = {
     "latency": [{"client": "lognormal 300ms 0.8"}],
-    "workload": [{"resource": "nodes", "rate": 20}, {"resource": "configmaps", "rate": 5}],
+    "workload": [{"resource": "nodes", "rate": 60}, {"resource": "configmaps", "rate": 5}],
 }
 WATCHES = [{"resource": "nodes"}, {"resource": "configmaps"}]
 FEWEST_EVENTS = 600  # of the busy watch: a P99 has six of them above it
