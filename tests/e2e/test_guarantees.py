@@ -201,7 +201,7 @@ def test_past_of_an_apiserver_is_verified(control_plane: ControlPlane) -> None:
     with control_plane.writer() as writer:
         for number in range(PAST):
             writer.create(CONFIGMAPS, configmap(f"past-{number}"))
-    ask = ("verify", "--duration", "5s", "--kubeconfig", control_plane.kubeconfig("past"), "-o", "json")
+    ask = ("verify", "--duration", "20s", "--kubeconfig", control_plane.kubeconfig("past"), "-o", "json")
 
     def verified() -> dict[str, Any] | None:
         """Return the watch, unless the machine was too busy for the past: it stays in the cache."""
