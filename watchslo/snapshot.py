@@ -103,6 +103,7 @@ class OverallVerdict(StrEnum):
     STALLED = "stalled"
     DOWN = "down"
     UNRESPONSIVE = "unresponsive"
+    STORAGE_SILENT = "storage_silent"
     CAUSE = "cause"
     UNDECIDED = "undecided"
     NO_DATA = "no_data"
@@ -611,7 +612,8 @@ class ApiserverReading:
 
     `unproven` says why its revisions cannot be trusted to be etcd's; None if they can. `peers` is how many apiservers
     its address stands for, None if unknown. `offset` is its wall clock minus ours, `offset_steps` how often that
-    jumped. `unresponsive_for` is for how many seconds it has sent nothing although it was asked, None while it answers.
+    jumped. `unresponsive_for` is for how many seconds it has sent nothing although it was asked, None while it answers;
+    `refuses` says that it refuses connections, and `withdrawn` that the cluster announces it no more.
     `combined` is the last minute of all its watches measured by the ticks of all apiservers, `alone` by its own
     ticks only; both are None unless several apiservers tick. `checked` counts the checks of guarantees of watches that
     have ended. `own_metrics` is None unless they are read.
@@ -631,6 +633,8 @@ class ApiserverReading:
     audits: Mapping[str, int]
     outcomes: OutcomeReading
     unresponsive_for: float | None = None
+    refuses: bool = False
+    withdrawn: bool = False
     checked: Mapping[str, int] = field(default_factory=dict)
     own_metrics: ApiserverMetricsReading | None = None
 

@@ -173,7 +173,7 @@ def counted(watched: Watched, members: Sequence[Member]) -> dict[tuple[str, str]
 
 
 def paused(lab: HighAvailability, watched: Watched) -> Incident:
-    """Stop an apiserver until everything says that it, and no other one, answers nothing."""
+    """Stop an apiserver until everything says that it, and no other one, answers nothing, also once it is withdrawn."""
     watched.until_steady()
     watched.forget()
     hurt, *others = lab.members
@@ -187,8 +187,18 @@ def paused(lab: HighAvailability, watched: Watched) -> Incident:
         assert status["verdict"]["text"].startswith(f"{hurt.name} answers nothing since ")
         assert scrape.value("watchslo_verdict", verdict="unresponsive") == 1
         assert scrape.value("watchslo_apiserver_up", apiserver=hurt.name) == 0
+        lab.withdraw(hurt.url)
+        watched.until(lambda status: withdrawn(status) == {hurt.name}, "it is withdrawn")
+        assert watched.look()["verdict"]["verdict"] == "unresponsive"
+        assert watched.daemon.scrape().value("watchslo_apiserver_up", apiserver=hurt.name) == 0
+    lab.announce(hurt.url)
+    watched.until(lambda status: not withdrawn(status), "it is announced again")
     watched.until_steady()
     return Incident(hurt, frozenset(apiserver for _, apiserver in watched.sure), before, counted(watched, others))
+
+
+def withdrawn(status: Any) -> set[str]:
+    return {apiserver["name"] for apiserver in status["apiservers"] if apiserver["withdrawn"]}
 
 
 def is_down(hurt: Member, status: Any) -> bool:

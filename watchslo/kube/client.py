@@ -784,6 +784,8 @@ class Client:
         except FAULTS as error:
             failure = self._fault(error, url, call.phase)
             self.requests[call.kind, failure.reason.value] += 1
+            if failure.reason is Reason.REFUSED:
+                self.responsiveness.refused()
             return failure
         self.requests[call.kind, str(response.status)] += 1
         if response.status in _DONE and response.content_type == call.media_type:

@@ -12,9 +12,11 @@ from watchslo.kube.credentials import Address, CredentialSource
 from watchslo.kube.limiter import Limiter
 from watchslo.model import Interval
 from watchslo.monitor.counters import Outcomes
+from watchslo.monitor.withdrawal import Withdrawal
 from watchslo.snapshot import Guarantee, StorageKind, TimeTravelReading
 from watchslo.watch.audit import AuditResult
 from watchslo.watch.closes import Closes
+from watchslo.watch.responsiveness import SUSPECT_SECONDS
 from watchslo.watch.strategy import StreamedLists
 from watchslo.watch.watch_caches import WatchCaches
 
@@ -25,8 +27,8 @@ class Apiserver:
     `name` is the value of the label `apiserver`. Without an `address` requests go to that of the credentials.
     `storage` is what it reveals of its storage, and `unproven` says why its revisions prove nothing, or is None.
     `peers` is the number of apiservers behind the address, if known; `mixed` says that the number is uncertain.
-    `closes` finds out why watches were closed, and `caches` knows which resources have a watch cache. `checked` is how
-    often each guarantee was checked by watches that have ended.
+    `withdrawal` is None while the cluster announces it. `closes` finds out why watches were closed, and `caches` knows
+    which resources have a watch cache. `checked` is how often each guarantee was checked by watches that have ended.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class Apiserver:
         self.unproven: str | None = None
         self.peers: int | None = None
         self.mixed = False
+        self.withdrawal: Withdrawal | None = None
         self.time_travel = TimeTravelReading()
         self.audits: Counter[str] = Counter(dict.fromkeys(AuditResult, 0))
         self.checked: Counter[str] = Counter(dict.fromkeys(Guarantee, 0))  # of ended watches: a counter must not fall
@@ -94,6 +97,16 @@ class Apiserver:
     def unresponsive_for(self, now: float) -> float | None:
         """Return for how many seconds it has sent nothing although it was asked; None if it answers."""
         return self.client.responsiveness.unresponsive_for(now)
+
+    def stays(self, now: float) -> bool:
+        """Return whether it is still watched although the cluster announces it no more; else it was not silent."""
+        responsiveness = self.client.responsiveness
+        is_silent = responsiveness.silence(now) >= SUSPECT_SECONDS
+        if self.withdrawal is None and is_silent:
+            self.withdrawal = Withdrawal(now)
+        return self.withdrawal is not None and self.withdrawal.stays(
+            now, is_silent=is_silent, refuses=responsiveness.refuses
+        )
 
     @property
     def offset_steps(self) -> int:

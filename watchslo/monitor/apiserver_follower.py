@@ -91,13 +91,10 @@ class ApiserverFollower:
             return
         self._address_failures.resolve()
         is_watching_each = SERVICE not in self._apiservers.members
-        if not found or found == (self._known if is_watching_each else ()):
-            self._known = found
-            return
-        if is_watching_each or await self._reaches_any(found):
-            await self._apiservers.watch_at(found)
-            self._count.count_soon()
-        elif found != self._known:
+        if found and (is_watching_each or await self._reaches_any(found)):
+            if await self._apiservers.watch_at(found):
+                self._count.count_soon()
+        elif found and found != self._known:
             self._log.warning("apiservers_unreachable", addresses=len(found), watching=SERVICE)
         self._known = found
 

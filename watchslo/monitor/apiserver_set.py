@@ -123,8 +123,11 @@ class ApiserverSet:
         name = urlsplit(url).netloc
         return Apiserver(name, self._credentials, self._limiters.of(name), Address(url, server_name))
 
-    async def watch_at(self, urls: tuple[str, ...]) -> None:
-        """Make the apiservers at these addresses the members; those that are members already stay the same objects."""
+    async def watch_at(self, urls: tuple[str, ...]) -> bool:
+        """Make the apiservers at these addresses the members; return whether that changed them.
+
+        Those that are members already stay the same objects. One without an address here stays while it `stays`.
+        """
         members = {}
         for url in urls:
             name = urlsplit(url).netloc
@@ -132,13 +135,20 @@ class ApiserverSet:
             if apiserver is None:
                 apiserver = self.new_apiserver(url)
                 await apiserver.open()
+            apiserver.withdrawal = None
             members[name] = apiserver
+        now = time.monotonic()
+        others = {name: one for name, one in self.members.items() if name not in members and one is not self.service}
+        members |= {name: one for name, one in others.items() if one.stays(now)}
+        if members == self.members:
+            return False
         self._log.info("apiservers", watching=sorted(members))
         if left := {*self.members.values()} - {self.service, *members.values()}:
             self._left |= left
             self.left_at = time.monotonic()
         self.members = members
         self._changed()
+        return True
 
     async def witness_at(self, announced: tuple[str, ...] | Failure) -> bool:
         """Make the announced apiservers that answer and are not members the witnesses; return True if they changed."""

@@ -225,6 +225,8 @@ def read_apiserver(apiserver: Apiserver, role: ApiserverRole, comparison: Compar
         peers=apiserver.peers,
         unproven=apiserver.unproven,
         unresponsive_for=apiserver.unresponsive_for(time.monotonic()),
+        refuses=apiserver.client.responsiveness.refuses,
+        withdrawn=apiserver.withdrawal is not None,
         offset=apiserver.offset,
         offset_steps=apiserver.offset_steps,
         time_travel=apiserver.time_travel,

@@ -246,8 +246,9 @@ class ApiserverStatus(StatusPart):
     counts by result. `combined` is the last minute of all its watches by the ticks of all apiservers, `alone` by its
     own ticks only; both are null unless several apiservers tick. `timeTravel` counts answers older than an earlier
     answer; `timeTravelRevisions` and `timeTravelSeconds` are how far back in total. `unresponsiveFor` is for how many
-    seconds it has sent nothing although it was asked; null while it answers. `ownMetrics` (beta) is null unless the
-    metrics that it publishes of itself are read.
+    seconds it has sent nothing although it was asked; null while it answers. `refuses` says that it refuses
+    connections, and `withdrawn` that the cluster announces it no more. `ownMetrics` (beta) is null unless the metrics
+    that it publishes of itself are read.
     """
 
     name: str
@@ -266,6 +267,8 @@ class ApiserverStatus(StatusPart):
     requests: Annotated[list[RequestCount], _rows("kind", "code")]
     audits: dict[str, int]
     unresponsive_for: float | None
+    refuses: bool
+    withdrawn: bool
     own_metrics: OwnMetricsStatus | None
 
 

@@ -3,6 +3,7 @@
 from watchslo.timeline.condition import Condition, WatchCondition
 from watchslo.timeline.format import counted, duration
 
+REFUSED = "refused"  # the reason of a failure to connect
 CONFIDENCE = "95%"
 """Of verdicts by the times of the ticks, which decide if the proven bounds do not."""
 
@@ -64,8 +65,10 @@ def _closed(line: WatchCondition) -> str:
     return f"The watch is not open. {failure.message if failure else ''}".rstrip()
 
 
-def _unresponsive(_: WatchCondition) -> str:
-    return "The apiserver answers nothing, so no event of this watch can arrive."
+def _unresponsive(line: WatchCondition) -> str:
+    failure = line.stream.session.last_failure
+    does = "refuses connections" if failure and failure.reason == REFUSED else "answers nothing"
+    return f"The apiserver {does}, so no event of this watch can arrive."
 
 
 def _connected(_: WatchCondition) -> str:

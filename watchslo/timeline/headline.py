@@ -10,6 +10,7 @@ from watchslo.snapshot import (
     ApiserverReading,
     ApiserverRole,
     Cause,
+    Confidence,
     DomainReading,
     OverallVerdict,
     QuantileReading,
@@ -22,6 +23,7 @@ from watchslo.timeline.verdict import Facts, Level, decide
 
 STOPPED_SECONDS = 5.0  # without a tick: about ten ticks failed
 STOPPED_GAPS = 5.0  # mean gaps without a tick, if ticks are rare: some are saved for bursts of events
+MOST, TOGETHER_SECONDS = 0.5, 3.0  # if more than this share is closed for so long, no watch that is left makes all well
 COARSE_SHARE = 0.15  # of the threshold: a median of this size counts as late, so a resolution must be below it
 
 
@@ -62,8 +64,11 @@ class Assessment:
 
     @property
     def closed(self) -> list[WatchCondition]:
-        """The watches that are closed for longer than a healthy one needs to reopen."""
+        """The watches that are closed for longer than a healthy one needs to reopen, or for a moment if most are."""
         closed = self.of(Condition.CLOSED)
+        together = [line for line in closed if self.now_wall - line.since_wall >= TOGETHER_SECONDS]
+        if len(together) > MOST * len(self.lines):
+            return together
         return [line for line in closed if self.now_wall - line.since_wall >= CLOSED_SECONDS or _is_down(line)]
 
     @property
@@ -89,12 +94,14 @@ class Assessment:
         """What decides the verdict."""
         found = Counter(line.condition for line in self.lines)
         well = found[Condition.WITHIN] + found[Condition.CONNECTED]
+        clocks_stopped = bool(self.stopped) and len(self.stopped) == len(self.clocks)
         return Facts(
             paused=self.snapshot.monitor.paused,
             unresponsive=bool(self.silent),
             overloaded=self.overloaded or any(one.cause is Cause.MONITOR_OVERLOADED for one in self.snapshot.causes),
-            clocks_stopped=bool(self.stopped) and len(self.stopped) == len(self.clocks),
+            clocks_stopped=clocks_stopped,
             a_clock_stopped=bool(self.lines and self.stopped),
+            storage_silent=clocks_stopped and is_storage_silent(self.snapshot),
             stalled=found[Condition.STALLED] > 0,
             late=found[Condition.LATE] > 0,
             starting=bool(self.snapshot.monitor.not_ready),
@@ -123,6 +130,11 @@ def stopped_for(domain: DomainReading) -> float | None:
     return age if age > max(STOPPED_SECONDS, STOPPED_GAPS * gap) else None
 
 
+def is_storage_silent(snapshot: Snapshot) -> bool:
+    """Return True if a cause says, not just as a suspicion, that the storage is slow through every apiserver."""
+    return any(one.cause is Cause.STORAGE_SLOW and one.confidence is not Confidence.LOW for one in snapshot.causes)
+
+
 # --- one function for each verdict ------------------------------------------------------------------------------------
 
 
@@ -137,7 +149,7 @@ def _bad(of: Assessment) -> Sentence:
 
 
 def _unresponsive(of: Assessment) -> Iterator[BadSentence]:
-    """Say which apiservers answer nothing, and how many of their watches that concerns."""
+    """Say which apiservers answer nothing or refuse connections, and how many of their watches that concerns."""
     if not (silent := of.silent):
         return
     watched = sum(one.watched for one in of.snapshot.apiservers)
@@ -145,14 +157,16 @@ def _unresponsive(of: Assessment) -> Iterator[BadSentence]:
     if len(silent) == watched > 1:
         text = f"None of the {watched} apiservers answers"
     else:
-        text = f"{some_of([_placed(one) for one in silent])} {'answers' if len(silent) == 1 else 'answer'} nothing"
+        verb, what = ("refuse", "connections") if all(one.refuses for one in silent) else ("answer", "nothing")
+        text = f"{some_of([_placed(one) for one in silent])} {verb}{'s' if len(silent) == 1 else ''} {what}"
     names = {one.name for one in silent}
     count = sum(line.stream.apiserver in names for line in of.lines)
     watches = counted(count, "watch") if count else "any watch"
     asked = [one for one in of.snapshot.apiservers if one.role is not ApiserverRole.SERVICE]
     cut = all(one.unresponsive_for is not None for one in asked)
     rest = "; nothing else answers either, so the network from here may be cut" if cut else ""
-    yield f"{text} {since(began, of.now_wall)}", f"no event of {watches} can arrive{rest}", began
+    gone = "; the cluster has withdrawn it" if any(one.withdrawn for one in silent) else ""
+    yield f"{text} {since(began, of.now_wall)}", f"no event of {watches} can arrive{rest}{gone}", began
 
 
 def _placed(apiserver: ApiserverReading) -> str:
@@ -193,6 +207,15 @@ def _clock_stopped(of: Assessment) -> Sentence:
         return f"Cannot tell: {subject} has not ticked yet.", why, None
     began = of.now_wall - age
     return f"Cannot tell: {subject} has not ticked {since(began, of.now_wall)}.", why, began
+
+
+def _storage_silent(of: Assessment) -> Sentence:
+    """Say since when the storage answers no consistent read, and what shows it."""
+    age = min(of.stopped.values())
+    began = None if age == float("inf") else of.now_wall - age
+    evidence = next(one.evidence for one in of.snapshot.causes if one.cause is Cause.STORAGE_SLOW)
+    lasts = f" {since(began, of.now_wall)}" if began is not None else ""
+    return f"The storage answers no apiserver{lasts}: nothing can be written.", evidence.rstrip("."), began
 
 
 def _starting(_: Assessment) -> Sentence:
@@ -291,6 +314,7 @@ _SENTENCES: Mapping[OverallVerdict, Callable[[Assessment], Sentence]] = {
     OverallVerdict.UNRESPONSIVE: _bad,
     OverallVerdict.MONITOR_PROBLEM: _overloaded,
     OverallVerdict.CLOCK_STOPPED: _clock_stopped,
+    OverallVerdict.STORAGE_SILENT: _storage_silent,
     OverallVerdict.STALLED: _bad,
     OverallVerdict.LATE: _bad,
     OverallVerdict.STARTING: _starting,

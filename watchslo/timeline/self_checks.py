@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from watchslo.snapshot import DomainReading, MonitorReading, Snapshot, StorageKind, TrackReading, WitnessReading
 from watchslo.timeline.format import counted, duration, moment, since
-from watchslo.timeline.headline import COARSE_SHARE, stopped_for
+from watchslo.timeline.headline import COARSE_SHARE, is_storage_silent, stopped_for
 from watchslo.timeline.series import Key
 from watchslo.timeline.verdict import Level
 
@@ -111,12 +111,14 @@ def _clocks(snapshot: Snapshot) -> Iterator[SelfCheck]:
 def _clock(name: str, domain: DomainReading, snapshot: Snapshot, coarse: float) -> SelfCheck:
     """Check that a clock ticks through all its apiservers, and that its resolution is below `coarse` seconds.
 
-    If none of them answers anything, that is no problem of this process.
+    If none of them answers anything, or the storage answers none of them, that is no problem of this process.
     """
     stopped, now_wall = stopped_for(domain), snapshot.at_wall
     silent = {one.name for one in snapshot.apiservers if one.unresponsive_for is not None}
     if stopped is not None and silent and silent.issuperset(ticker.apiserver for ticker in domain.tickers):
         return SelfCheck(name, Level.UNKNOWN, "It does not tick, because none of its apiservers answers.")
+    if stopped is not None and is_storage_silent(snapshot):
+        return SelfCheck(name, Level.UNKNOWN, "It does not tick, because the storage answers no apiserver.")
     if stopped is not None:
         why = next((f" {ticker.failure}" for ticker in domain.tickers if ticker.failure), "")
         began = (

@@ -35,6 +35,7 @@ class Facts:
     - `unresponsive`: a watched apiserver answers nothing.
     - `overloaded`: this process could not keep up in the last minute.
     - `clocks_stopped`: no clock ticks; `a_clock_stopped`: at least one does not.
+    - `storage_silent`: no clock ticks, because the storage answers no apiserver, while they answer other requests.
     - `stalled`, `late`: there are such watches.
     - `down`, `closed`: a watch is closed for longer than a healthy one needs to reopen. It is `down` if that concerns
       its other clients as well, and only `closed` if it concerns this client alone, as without rights.
@@ -49,6 +50,7 @@ class Facts:
     overloaded: bool = False
     clocks_stopped: bool = False
     a_clock_stopped: bool = False
+    storage_silent: bool = False
     stalled: bool = False
     late: bool = False
     down: bool = False
@@ -63,6 +65,7 @@ TABLE: tuple[tuple[tuple[str, ...], OverallVerdict, Level], ...] = (
     (("paused",), OverallVerdict.PAUSED, Level.UNKNOWN),
     (("unresponsive",), OverallVerdict.UNRESPONSIVE, Level.BAD),
     (("clocks_stopped", "overloaded"), OverallVerdict.MONITOR_PROBLEM, Level.UNKNOWN),
+    (("storage_silent",), OverallVerdict.STORAGE_SILENT, Level.BAD),
     (("clocks_stopped",), OverallVerdict.CLOCK_STOPPED, Level.UNKNOWN),
     (("stalled",), OverallVerdict.STALLED, Level.BAD),
     (("late",), OverallVerdict.LATE, Level.BAD),

@@ -12,11 +12,13 @@ UNRESPONSIVE_SECONDS = 10.0  # the longest that a consistent read takes is half 
 class Responsiveness:
     """Remembers since when an apiserver has sent nothing although it was asked; times are monotonic seconds.
 
-    `since` is when the first unanswered request was sent, once that is `UNRESPONSIVE_SECONDS` ago; else None.
+    `since` is when the first unanswered request was sent, once that is `UNRESPONSIVE_SECONDS` ago; else None. `refuses`
+    says that nothing was received since a connection was refused.
     """
 
     def __init__(self) -> None:
         self.since: float | None = None
+        self.refuses = False
         self._asked: float | None = None
 
     def asked(self, now: float) -> None:
@@ -28,6 +30,11 @@ class Responsiveness:
         """Note that anything was received: an answer with any status, or a part of one."""
         if self._asked is not None and at >= self._asked:
             self._asked = self.since = None
+            self.refuses = False
+
+    def refused(self) -> None:
+        """Note that a connection was refused: its process has ended, and nothing is withheld."""
+        self.refuses = True
 
     def silence(self, now: float) -> float:
         """Return for how many seconds requests have had no answer; 0 if none waits for one."""

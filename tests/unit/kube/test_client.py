@@ -218,6 +218,7 @@ class TestAddress:
             await server.stop()
             failure = await failed_tick(client)
         assert failure.message == f"Connection refused by {server.url}; check that the apiserver runs there."
+        assert client.responsiveness.refuses
 
     async def test_clients_share_rejected_credentials(self, server: Server, known: Known) -> None:
         """Credentials that one client was refused with are not used by others, which outlive that client."""

@@ -404,6 +404,9 @@ class Door:
         self.requests[kind, "200"] += 1
         of_etcd = cluster.link_late.get(_host(self.name), 0.0) if kind in CONSISTENT else 0.0
         await asyncio.sleep(ANSWER_SECONDS + cluster.slow_at.get(_host(self.name), 0.0) + of_etcd)
+        if _host(self.name) in cluster.refusing:
+            self.responsiveness.refused()
+            return because_of(Reason.REFUSED)
         if _host(self.name) in cluster.dead:
             return because_of(Reason.UNREACHABLE)
         if kind in cluster.hanging or _host(self.name) in cluster.mute:
@@ -426,9 +429,10 @@ class Cluster(Door):
 
     A request fails while `failures` names its (kind, resource key), (kind, "*") or ("*", "*"). `revisions` are those of
     other storages, by the key of a resource; `kept_with` names that key for each other resource there. `hanging` kinds
-    are never answered. Apiservers are announced at `addresses`; a host that is `dead` cannot be reached, and one of
-    `slow_at` takes so many seconds to answer and to pass on events. What etcd sends to a host of `link_late` arrives so
-    many seconds late. Requests wait for a `limiter`, if one is set.
+    are never answered. Apiservers are announced at `addresses`; a host that is `dead` cannot be reached, one
+    that is `refusing` refuses connections, one that is `mute` accepts requests and never answers, and one of `slow_at`
+    takes so many seconds to answer and to pass on events. What etcd sends to a host of `link_late` arrives so many
+    seconds late. Requests wait for a `limiter`, if one is set.
     """
 
     def __init__(self) -> None:
@@ -453,8 +457,7 @@ class Cluster(Door):
         }
         self.addresses: tuple[str, ...] = ("10.0.0.1",)
         self.leases: int | None = None  # as many as there are addresses
-        self.dead: set[str] = set()
-        self.mute: set[str] = set()  # hosts that accept requests and never answer
+        self.dead, self.mute, self.refusing = set[str](), set[str](), set[str]()
         self.patience: float | None = None  # seconds until a request that is not answered times out
         self.slow_at: dict[str, float] = {}
         self.link_late: dict[str, float] = {}

@@ -148,8 +148,8 @@ def _said_by(snapshot: Snapshot, start: StartState) -> dict[str, str]:
         up = "" if stream.up else ", down"
         said[f"{stream.watch}@{place(stream.apiserver)}"] = f"{stream.membership} of {stream.domain}{up}"
     for one in snapshot.apiservers:
-        silent = "" if one.unresponsive_for is None else ", unresponsive"
-        said[f"apiserver@{place(one.name)}"] = f"{one.role.value}{silent}"
+        facts = {"unresponsive": one.unresponsive_for is not None, "refuses": one.refuses, "withdrawn": one.withdrawn}
+        said[f"apiserver@{place(one.name)}"] = ", ".join([one.role.value, *(name for name in facts if facts[name])])
     for ticker in snapshot.domains[0].tickers if snapshot.domains else ():
         answers = "silent" if ticker.failure else "answers"
         said[f"ticker@{place(ticker.apiserver)}"] = answers if ticker.confirmed else f"{answers}, not confirmed"

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.serve import readings
-from watchslo.snapshot import QuantileReading, StreamReading, WindowVerdict
+from watchslo.snapshot import FailureReading, QuantileReading, StreamReading, WindowVerdict
 from watchslo.timeline import explanation as explaining
 from watchslo.timeline.condition import Condition, Judge
 from watchslo.timeline.explanation import explanation, labelled
@@ -61,6 +61,15 @@ NOTHING = replace(readings.TAIL, track=readings.judged(0))
         (
             replace(NOTHING, unresponsive=True),
             "The apiserver answers nothing, so no event of this watch can arrive.",
+        ),
+        (
+            replace(
+                readings.changed(
+                    NOTHING, session={"last_failure": FailureReading("refused", "refused by 10.0.0.1", 0.0)}
+                ),
+                unresponsive=True,
+            ),
+            "The apiserver refuses connections, so no event of this watch can arrive.",
         ),
         (
             replace(NOTHING, track=replace(NOTHING.track, judged=None, proven_only=True)),

@@ -12,6 +12,7 @@ from watchslo.snapshot import (
     ApiserverRole,
     Cause,
     CauseReading,
+    Confidence,
     DomainReading,
     StreamReading,
     WindowVerdict,
@@ -26,6 +27,13 @@ STALLED = readings.changed(SILENT, audit={"stalled_for": 33.5})
 CLOSED = replace(WITHIN, up=False)
 DOWN = replace(CLOSED, down_for=12.0)
 CAUSE = readings.SNAPSHOT.causes[0]
+STORAGE = replace(
+    CAUSE,
+    cause=Cause.STORAGE_SLOW,
+    apiserver=None,
+    confidence=Confidence.HIGH,
+    evidence="Consistent reads are slow through every apiserver; no tick has an answer for 120 s.",
+)
 STARTING = replace(readings.MONITOR, not_ready=("pods has not been opened yet",))
 PROVEN = replace(WITHIN.track, judged=None, windows=(), proven_only=True, verdict=WindowVerdict.NO_DATA)
 CONNECTED = replace(WITHIN, track=PROVEN)
@@ -75,13 +83,21 @@ def slow(*streams: StreamReading, resolution: float | None = 0.304) -> Headline:
     return say(*streams, domains=(replace(readings.DOMAIN, resolution=resolution),))
 
 
-def unanswered(*silent_for: float | None, watched: int = 3, witness: bool = False, **changes: Any) -> Headline:
+def unanswered(
+    *silent_for: float | None,
+    watched: int = 3,
+    witness: bool = False,
+    refuses: bool = False,
+    withdrawn: bool = False,
+    **changes: Any,
+) -> Headline:
     """Return the headline with a watch at each of the watched apiservers, of which the first ones are silent.
 
     As in a daemon, the service is one more, which nothing watches. A `witness` answers.
     """
     ages = [*silent_for, *[None] * (watched - len(silent_for))]
     members = [at(f"10.0.0.{number}:6443", ApiserverRole.MEMBER, age) for number, age in enumerate(ages, 1)]
+    members = [replace(one, refuses=refuses, withdrawn=withdrawn) if one.unresponsive_for else one for one in members]
     streams = [replace(WITHIN, apiserver=one.name, unresponsive=one.unresponsive_for is not None) for one in members]
     others = [at("10.0.0.9:6443", ApiserverRole.WITNESS)] if witness else []
     apiservers = (replace(readings.SERVICE, role=ApiserverRole.SERVICE), *members, *others)
@@ -128,7 +144,9 @@ def situations() -> Mapping[str, Headline]:
         "One reopens, all others are idle": say(CLOSED, IDLE, IDLE, after=5.0),
         "One cannot be kept open, all others are idle": say(CLOSED, IDLE, IDLE, after=15.0),
         "One reopens, another is idle, and of the last nothing is known": say(CLOSED, IDLE, SILENT, after=5.0),
-        "All reopen": say(CLOSED, CLOSED, after=5.0),
+        "All reopen": say(CLOSED, CLOSED, after=2.0),
+        "More than half have been closed for a moment": say(CLOSED, CLOSED, WITHIN, after=5.0),
+        "Half have been closed for a moment": say(CLOSED, WITHIN, after=5.0),
         "No client can open one": say(DOWN, WITHIN),
         "No client can open one at the start": say(DOWN, WITHIN, monitor=STARTING),
         "No client could open one for some seconds": say(replace(DOWN, down_for=9.0), WITHIN),
@@ -146,6 +164,12 @@ def situations() -> Mapping[str, Headline]:
         "A watch has not been opened": say(WITHIN, monitor=STARTING),
         "A watch has not been opened; what is late is known": say(LATE, monitor=STARTING),
         "The clock has stopped": say(LATE, domains=(clock(120.0, "The apiserver refuses the connection."),)),
+        "The storage is silent": say(WITHIN, domains=(clock(120.0, "No answer."),), causes=(STORAGE,)),
+        "The storage has been silent since the start": say(SILENT, domains=(clock(failure="No"),), causes=(STORAGE,)),
+        "The clock has stopped, and the storage is only suspected": say(
+            WITHIN, domains=(clock(120.0),), causes=(replace(STORAGE, confidence=Confidence.LOW),)
+        ),
+        "The storage is slow": say(WITHIN, causes=(STORAGE,)),
         "The clock has lost one of its rare ticks": say(LATE, domains=(clock(11.0, gap=4.0),)),
         "The clock has lost as much time, in which it ticks often": say(LATE, domains=(clock(11.0),)),
         "The clock has never ticked": say(LATE, domains=(clock(),)),
@@ -170,6 +194,9 @@ def situations() -> Mapping[str, Headline]:
         # Silent apiservers
         "An apiserver is silent": unanswered(12.0),
         "Two apiservers are silent": unanswered(12.0, 75.0),
+        "An apiserver is silent, and was withdrawn": unanswered(12.0, withdrawn=True),
+        "An apiserver refuses connections": unanswered(12.0, refuses=True),
+        "Two apiservers refuse connections": unanswered(12.0, 75.0, refuses=True),
         "All apiservers are silent": unanswered(12.0, 12.0, 12.0),
         "The only watched apiserver is silent; a witness answers": unanswered(12.0, watched=1, witness=True),
         "The service is silent before the first watch": say(apiservers=(SILENT_SERVICE,)),

@@ -6,7 +6,15 @@ from typing import Any
 
 from tests.support.transcripts import of_states
 from tests.unit.serve import readings
-from watchslo.snapshot import DomainReading, HistogramReading, Snapshot, StorageKind, TickerReading, WitnessReading
+from watchslo.snapshot import (
+    Cause,
+    DomainReading,
+    HistogramReading,
+    Snapshot,
+    StorageKind,
+    TickerReading,
+    WitnessReading,
+)
 from watchslo.timeline.self_checks import MINUTE_POINTS, SelfCheck, SelfChecks, summary
 from watchslo.timeline.verdict import Level
 
@@ -57,6 +65,10 @@ SITUATIONS: Mapping[str, tuple[str, Sequence[Snapshot]]] = {
     "None of its apiservers answers: this process is not to blame": (
         "Clock",
         [replace(ticking(STOPPED), apiservers=(SILENT,))],
+    ),
+    "The storage answers none of its apiservers: this process is not to blame": (
+        "Clock",
+        [replace(ticking(STOPPED), causes=(replace(readings.SNAPSHOT.causes[0], cause=Cause.STORAGE_SLOW),))],
     ),
     "There are two clocks": ("Clock", [replace(SNAPSHOT, domains=(readings.DOMAIN, readings.BLIND))]),
     # Witnesses

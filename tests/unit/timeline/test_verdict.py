@@ -10,7 +10,10 @@ from watchslo.timeline.verdict import TABLE, Facts, Level, decide
 
 NAMES = [field.name for field in fields(Facts)]
 ALL = [Facts(**dict(zip(NAMES, values, strict=True))) for values in product((False, True), repeat=len(NAMES))]
-OUTAGES = {OverallVerdict.UNRESPONSIVE, OverallVerdict.STALLED, OverallVerdict.LATE, OverallVerdict.DOWN}
+OUTAGES = {
+    *(OverallVerdict.UNRESPONSIVE, OverallVerdict.STORAGE_SILENT),
+    *(OverallVerdict.STALLED, OverallVerdict.LATE, OverallVerdict.DOWN),
+}
 
 
 def test_headline_is_green_only_if_nothing_speaks_against_it() -> None:
@@ -35,8 +38,8 @@ def test_silence_of_an_apiserver_is_its_outage_whatever_else_is_known() -> None:
 def test_stopped_clock_is_our_problem_only_while_this_process_is_late() -> None:
     for facts in ALL:
         if facts.clocks_stopped and not facts.unresponsive and not facts.paused:
-            expected = OverallVerdict.MONITOR_PROBLEM if facts.overloaded else OverallVerdict.CLOCK_STOPPED
-            assert decide(facts)[0] is expected, facts
+            of_storage = OverallVerdict.STORAGE_SILENT if facts.storage_silent else OverallVerdict.CLOCK_STOPPED
+            assert decide(facts)[0] is (OverallVerdict.MONITOR_PROBLEM if facts.overloaded else of_storage), facts
 
 
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: "+".join(row[0]) or "nothing")

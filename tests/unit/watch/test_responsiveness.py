@@ -35,6 +35,17 @@ def test_any_answer_ends_the_silence_at_once() -> None:
     assert responsiveness.silence(131.0) == 0.0
 
 
+def test_refused_connection_differs_from_silence_until_anything_is_received() -> None:
+    responsiveness = Responsiveness()
+    responsiveness.asked(100.0)
+    assert not responsiveness.refuses
+    responsiveness.refused()
+    assert look(responsiveness, 100.0, 112.0) == 12.0
+    assert responsiveness.refuses
+    responsiveness.heard(113.0)
+    assert not responsiveness.refuses
+
+
 def test_what_was_received_before_the_request_is_no_answer() -> None:
     responsiveness = Responsiveness()
     responsiveness.asked(100.0)
