@@ -37,6 +37,12 @@ class MonitoredWatch:
         if self.reference is not None:
             self.reference.reopen(reason)
 
+    def hasten(self) -> None:
+        """Open the watch soon, and that of whole objects, if they wait because the apiserver did not answer."""
+        self.session.hasten()
+        if self.reference is not None:
+            self.reference.hasten()
+
     def start_over(self) -> None:
         """Begin again from the present revision: earlier ones mean something else now."""
         self.session.start_over()

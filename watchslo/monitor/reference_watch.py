@@ -13,7 +13,7 @@ from watchslo.monitor.watch_statistics import WatchStatistics
 from watchslo.snapshot import ReferenceReading
 from watchslo.watch.failure import Reason
 from watchslo.watch.machine import Machine
-from watchslo.watch.messages import Batch, Fact, ListFailed, Reopen, Reset, WatchClosed, WatchOpened
+from watchslo.watch.messages import Batch, Fact, Hasten, ListFailed, Reopen, Reset, WatchClosed, WatchOpened
 from watchslo.watch.strategy import TAIL
 from watchslo.watch.transitions import State
 
@@ -55,6 +55,10 @@ class ReferenceWatch:
     def reopen(self, reason: Reason) -> None:
         """Close the watch if it is open, and resume it."""
         self._driver.feed(Reopen(reason))
+
+    def hasten(self) -> None:
+        """Try soon what waits because the apiserver did not answer: it answers again."""
+        self._driver.feed(Hasten())
 
     def start_over(self) -> None:
         """Forget every revision: the storage was restored to an earlier state."""

@@ -17,14 +17,16 @@ from watchslo.watch.responsiveness import SUSPECT_SECONDS
 
 LOOK_SECONDS = 1.0
 ASK_SECONDS = 5.0  # for the version, which needs no storage
-CAP_SECONDS = 15.0  # of the waits between requests without an answer: thousands of daemons may ask
+CAP_SECONDS = 1.0  # of the waits between requests without an answer, as a return is to be noticed soon,
+CAP_OF_MANY_SECONDS = 15.0  # but thousands of daemons ask seldom
 
 
 class ResponsivenessLoop:
     """Looks at all apiservers each second, and asks a silent one for its version, which needs no storage.
 
-    While it stays silent, it is asked ever more rarely: ticks and watches ask it too. The loop decides for each
-    apiserver whether it is unresponsive, and logs when that begins and ends.
+    While it stays silent, a daemon that is one `of_many` asks it ever more rarely: ticks and watches ask it too. The
+    loop decides for each apiserver whether it is unresponsive, and logs when that begins and ends. Watches that wait
+    because of the silence are opened soon after it ends.
     """
 
     def __init__(
@@ -33,13 +35,17 @@ class ResponsivenessLoop:
         watches: Callable[[], Iterable[MonitoredWatch]],
         lag: Lag,
         random: Callable[[], float],
+        *,
+        of_many: Callable[[], bool],
     ) -> None:
         self._apiservers = apiservers
         self._watches = watches
         self._lag = lag
         self._random = random
+        self._of_many = of_many
         self._asking: dict[Apiserver, asyncio.Task[None]] = {}
         self._unresponsive: set[Apiserver] = set()
+        self._suspected: set[Apiserver] = set()
         self._log = structlog.get_logger()
 
     async def run(self) -> None:
@@ -53,6 +59,7 @@ class ResponsivenessLoop:
                 looked, tainted = now, self._lag.tainted_seconds
                 apiservers = [*self._apiservers()]
                 self._unresponsive &= {*apiservers}
+                self._suspected &= {*apiservers}
                 for apiserver in apiservers:
                     self._look(apiserver, now, late, requests)
 
@@ -68,13 +75,25 @@ class ResponsivenessLoop:
             asking = self._asking[apiserver] = requests.create_task(work)
             asking.add_done_callback(lambda _: self._asking.pop(apiserver))
         self._log_change(apiserver, now)
+        self._note_return(apiserver, now)
 
     async def _ask(self, apiserver: Apiserver) -> None:
         """Ask for the version until anything is answered, which the client notes."""
-        backoff, responsiveness = Backoff(self._random, LOOK_SECONDS, CAP_SECONDS), apiserver.client.responsiveness
+        cap = CAP_OF_MANY_SECONDS if self._of_many() else CAP_SECONDS
+        backoff, responsiveness = Backoff(self._random, LOOK_SECONDS, cap), apiserver.client.responsiveness
         while responsiveness.silence(time.monotonic()) >= SUSPECT_SECONDS and apiserver in self._apiservers():
             await with_time_limit(apiserver.client.version(), ASK_SECONDS)
             await asyncio.sleep(backoff.next(time.monotonic()))  # a refusal comes at once
+
+    def _note_return(self, apiserver: Apiserver, now: float) -> None:
+        """Let the watches of an apiserver that answers again open soon."""
+        if apiserver.client.responsiveness.silence(now) >= SUSPECT_SECONDS or apiserver.client.responsiveness.refuses:
+            self._suspected.add(apiserver)
+        elif apiserver in self._suspected:
+            self._suspected.discard(apiserver)
+            for watch in self._watches():
+                if watch.identity.apiserver is apiserver:
+                    watch.hasten()
 
     def _log_change(self, apiserver: Apiserver, now: float) -> None:
         silent_for = apiserver.unresponsive_for(now)

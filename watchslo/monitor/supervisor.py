@@ -85,7 +85,11 @@ class Supervisor:
         )
         self._evaluator = Evaluator(self._apiservers, self._watches, self.lag, snapshots)
         self._responsiveness = ResponsivenessLoop(
-            lambda: self._apiservers.all, lambda: self._watches.all, self.lag, random
+            lambda: self._apiservers.all,
+            lambda: self._watches.all,
+            self.lag,
+            random,
+            of_many=lambda: not self._reconciler.config.judges_quantiles,
         )
         self._log = structlog.get_logger()
 

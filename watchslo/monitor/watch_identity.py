@@ -10,7 +10,7 @@ from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.driver import WatchTarget
 from watchslo.snapshot import Guarantee
 from watchslo.watch.selection import Selection, selection_of
-from watchslo.watch.strategy import REPLAY, STRATEGIES, Strategy
+from watchslo.watch.strategy import REPLAY, STRATEGIES, TAIL, TAIL_OF_MANY, Strategy
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,6 +31,7 @@ class WatchIdentity:
     longest_line: int
     probed_in: str
     replay: bool = field(default=False, kw_only=True)
+    of_many: bool = field(default=False, kw_only=True)
     source: Source = field(init=False)
     selection: Selection | None = field(init=False)
 
@@ -58,7 +59,10 @@ class WatchIdentity:
 
     @property
     def strategy(self) -> Strategy:
-        return REPLAY if self.replay else STRATEGIES[self.config.strategy]
+        if self.replay:
+            return REPLAY
+        found = STRATEGIES[self.config.strategy]
+        return TAIL_OF_MANY if found is TAIL and self.of_many else found
 
     @property
     def selectors(self) -> Selectors:

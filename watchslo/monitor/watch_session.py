@@ -28,6 +28,7 @@ from watchslo.watch.messages import (
     FellBack,
     Gap,
     Garbage,
+    Hasten,
     ListDone,
     ListFailed,
     Relisted,
@@ -226,6 +227,10 @@ class WatchSession:
         if reason is Reason.SUSPENDED:
             self._broken = min(self._broken, time.monotonic())
         self._driver.feed(Reopen(reason))
+
+    def hasten(self) -> None:
+        """Try soon what waits because the apiserver did not answer: it answers again."""
+        self._driver.feed(Hasten())
 
     def resolve_failures(self, now: float) -> None:
         """End the series of failures once the watch stays open and no list is missing."""

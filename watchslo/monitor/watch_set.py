@@ -262,6 +262,7 @@ class WatchSet:
             longest_line=desired.longest_line,
             probed_in=desired.watch.namespace or self._config.clock.namespace,
             replay=self._replay,
+            of_many=not self._config.judges_quantiles,
         )
         statistics = WatchStatistics(
             identity, self._new_track(desired), self.assignment.main, self._lag, lambda: self._apiservers.creators

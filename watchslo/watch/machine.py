@@ -65,6 +65,7 @@ from watchslo.watch.messages import (
     Garbage,
     GaveUp,
     Halt,
+    Hasten,
     InitialEvents,
     Input,
     ListDone,
@@ -103,6 +104,7 @@ DEADLINE_SLACK_SECONDS = 1.0  # a watch that closes this close to its timeout ha
 HEALTHY_SECONDS = 10.0  # a watch that lived for this long is resumed at once, and proves its revision good
 ERRORS_AT_ONE_REVISION = 5  # after so many, the revision itself is the likeliest cause
 SILENT_LIST_SECONDS = 30.0  # without an object of a streamed list, which a watch cache sends at once
+SOON_SECONDS = 0.5  # within which the watches of an apiserver are opened again once it answers again
 SHORTEST_SPACING_SECONDS = 1.0  # between a request and the one that replaces it for a reason of our own
 
 
@@ -251,7 +253,7 @@ class Machine:
 
     # Commands
 
-    def _obey(self, command: Begin | Halt | Reopen | Reset, now: float) -> None:
+    def _obey(self, command: Begin | Halt | Reopen | Hasten | Reset, now: float) -> None:
         match command:
             case Begin():
                 self._begin(now)
@@ -260,6 +262,8 @@ class Machine:
                 self._go(Trigger.HALT, now)
             case Reopen(reason):
                 self._reopen(because(reason), now)
+            case Hasten():
+                self._hasten(now)
             case _:
                 self._reset(command.reason, now)
 
@@ -273,6 +277,19 @@ class Machine:
         if self.state in (State.OPENING, State.WATCHING):
             self._cancel_watch(why, now)
             self._go(Trigger.RETRY, now, self._pause(now))
+
+    def _hasten(self, now: float) -> None:
+        """Try soon what waits after a failure of the network; waits that an answer has caused stay as they are."""
+        was_network = self.failure is not None and self.failure.closed is CloseClass.NETWORK
+        if (
+            self.strategy.prompt
+            and was_network
+            and self.state in (State.RELISTING, State.REOPENING)
+            and self._wake is not None
+        ):
+            self._backoff = Backoff(self._random)
+            self._wake = min(self._wake, now + SOON_SECONDS * self._random())
+            self._set_alarm()
 
     def _reset(self, reason: Reason, now: float) -> None:
         self.revision = None

@@ -132,6 +132,11 @@ class Reopen:
 
 
 @dataclass(frozen=True, slots=True)
+class Hasten:
+    """The apiserver answers again: try soon what waits because it did not."""
+
+
+@dataclass(frozen=True, slots=True)
 class Reset:
     """Forget every revision: the storage went back to an earlier state, or the watch begins again in another form."""
 
@@ -145,7 +150,7 @@ class Halt:
     reason: Reason = Reason.SHUTDOWN
 
 
-Input = Begin | Sent | Listed | Opened | Received | Closed | Woken | Reopen | Reset | Halt
+Input = Begin | Sent | Listed | Opened | Received | Closed | Woken | Reopen | Hasten | Reset | Halt
 
 
 # Outputs: what to do.

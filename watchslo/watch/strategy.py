@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from watchslo.watch.messages import ListRequest
@@ -22,7 +22,8 @@ class Strategy:
     and without selectors, which etcd answers. With `paged`, a list is read page by page to its end; otherwise it is one
     answer. With `parallel`, the watch opens as soon as the first page has a revision. `fallback` replaces a list that
     had to start over or that the apiserver refuses, until a list succeeds. A strategy that `replays` begins in the
-    past: its `fallback` also replaces it once a watch has delivered anything.
+    past: its `fallback` also replaces it once a watch has delivered anything. A `prompt` one waits for less than a
+    second after an outage or an expiry, because its lists are cheap.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Strategy:
     parallel: bool = False
     fallback: Self | None = None
     replays: bool = False
+    prompt: bool = False
 
 
 TAIL = Strategy(
@@ -39,11 +41,15 @@ TAIL = Strategy(
     first=ListRequest(absent_name=True),
     throttled=ListRequest(limit=1, absent_namespace=True),
     paged=False,
+    prompt=True,
 )
 """An empty list, and a watch from its revision: the cost does not depend on the number of objects.
 
 After a 429, the list has one object if the watch is of one namespace, or of a resource without namespaces.
 """
+
+TAIL_OF_MANY = replace(TAIL, prompt=False)
+"""The same for a daemon on each of thousands of nodes: their lists are spread over seconds after a restart."""
 
 PAGED = Strategy("paged", first=ListRequest(), throttled=ListRequest(), paged=True)
 """A list of all objects, page by page, as clients that keep the objects do."""

@@ -20,7 +20,7 @@ from watchslo.watch.messages import (
     WatchRequest,
     Woken,
 )
-from watchslo.watch.strategy import TAIL
+from watchslo.watch.strategy import TAIL_OF_MANY
 from watchslo.watch.transitions import State
 
 DAEMONS = 1000
@@ -32,7 +32,7 @@ EXPIRED = classify_status(410, None, None, Phase.OPEN)
 
 def lists_by_second(downtime: float) -> Counter[int]:
     """Return how many lists begin in each second after the restart, if the apiserver is down for `downtime` seconds."""
-    machines = [Machine(TAIL, 500, Random(number).random) for number in range(DAEMONS)]
+    machines = [Machine(TAIL_OF_MANY, 500, Random(number).random) for number in range(DAEMONS)]
     agenda: list[tuple[float, int, Input]] = []
     for number, machine in enumerate(machines):
         machine.receive(Begin(), 0.0)

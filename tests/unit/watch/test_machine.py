@@ -26,6 +26,7 @@ from watchslo.watch.messages import (
     Begin,
     Closed,
     Halt,
+    Hasten,
     Input,
     ListDone,
     Listed,
@@ -87,6 +88,7 @@ def test_transitions_markdown_has_a_row_for_each_state() -> None:
 NOT_IN: list[tuple[Input, set[State]]] = [
     (Begin(), set(State) - {State.NEW, State.HALTED}),
     (Reopen(), set(State) - {State.OPENING, State.WATCHING}),
+    (Hasten(), set(State) - {State.RELISTING, State.REOPENING}),
     (Reset(), {State.NEW, State.HALTED}),
 ]
 

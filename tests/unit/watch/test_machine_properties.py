@@ -35,6 +35,7 @@ from watchslo.watch.messages import (
     Fact,
     Gap,
     Halt,
+    Hasten,
     Input,
     ListDone,
     Listed,
@@ -197,7 +198,8 @@ class Protocol(RuleBasedStateMachine):
             assert lived is not None
             assert lived >= 299.0
         if lived is None or lived < HEALTHY_SECONDS or failure.retry_after is not None:
-            self.retry_from = self.now + max(0.8, failure.retry_after or 0.0)
+            is_prompt = self.machine.strategy.prompt and failure.reason is Reason.EXPIRED
+            self.retry_from = self.now + max(0.25 if is_prompt else 0.8, failure.retry_after or 0.0)
 
     def count_errors(self, failure: Failure, lived: float | None) -> None:
         healthy = lived is not None and lived >= HEALTHY_SECONDS
@@ -294,11 +296,13 @@ class Protocol(RuleBasedStateMachine):
         self.last = self.out.pop(op)
         self.feed(Closed(op, failure))
 
-    @rule(command=st.sampled_from([Begin(), Begin(), Reopen(), Reopen(), Reset(), Halt(Reason.PAUSED)]))
-    def command_arrives(self, command: Begin | Halt | Reopen | Reset) -> None:
+    @rule(command=st.sampled_from([Begin(), Begin(), Reopen(), Reopen(), Hasten(), Reset(), Halt(Reason.PAUSED)]))
+    def command_arrives(self, command: Begin | Halt | Reopen | Hasten | Reset) -> None:
         match command:
             case Begin() if self.machine.state in RESTING:
                 self.retry_from = self.now
+            case Hasten() if self.machine.failure and self.machine.failure.closed is CloseClass.NETWORK:
+                self.retry_from = self.now if self.machine.strategy.prompt else self.retry_from
             case Reset():
                 self.newest = -1
                 self.expired = set()

@@ -38,12 +38,13 @@ def test_any_answer_ends_the_silence_at_once() -> None:
 def test_refused_connection_differs_from_silence_until_anything_is_received() -> None:
     responsiveness = Responsiveness()
     responsiveness.asked(100.0)
-    assert not responsiveness.refuses
+    refuses = [responsiveness.refuses]
     responsiveness.refused()
+    refuses.append(responsiveness.refuses)
     assert look(responsiveness, 100.0, 112.0) == 12.0
-    assert responsiveness.refuses
     responsiveness.heard(113.0)
-    assert not responsiveness.refuses
+    refuses.append(responsiveness.refuses)
+    assert refuses == [False, True, False]
 
 
 def test_what_was_received_before_the_request_is_no_answer() -> None:

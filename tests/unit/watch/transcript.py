@@ -24,6 +24,7 @@ from watchslo.watch.messages import (
     Emit,
     Fact,
     Halt,
+    Hasten,
     Input,
     Note,
     Opened,
@@ -50,7 +51,12 @@ BEGINNINGS = {
 }
 KINDS: dict[str, type[Added | Modified | Deleted]] = {"+": Added, "~": Modified, "-": Deleted}
 SIGNS = {"ADDED": "+", "MODIFIED": "~", "DELETED": "-"}
-COMMANDS: dict[str, type[Halt | Reopen | Reset]] = {"halt": Halt, "reopen": Reopen, "reset": Reset}
+COMMANDS: dict[str, type[Halt | Reopen | Hasten | Reset]] = {
+    "halt": Halt,
+    "reopen": Reopen,
+    "hasten": Hasten,
+    "reset": Reset,
+}
 WATCH_SECONDS = 450  # for which watches ask, as random numbers are 0.5
 
 
