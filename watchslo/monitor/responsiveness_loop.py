@@ -87,7 +87,8 @@ class ResponsivenessLoop:
 
     def _note_return(self, apiserver: Apiserver, now: float) -> None:
         """Let the watches of an apiserver that answers again open soon."""
-        if apiserver.client.responsiveness.silence(now) >= SUSPECT_SECONDS or apiserver.client.responsiveness.refuses:
+        responsiveness = apiserver.client.responsiveness
+        if responsiveness.silence(now) >= SUSPECT_SECONDS or responsiveness.refuses:
             self._suspected.add(apiserver)
         elif apiserver in self._suspected:
             self._suspected.discard(apiserver)

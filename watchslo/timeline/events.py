@@ -148,11 +148,8 @@ def _of_apiserver(before: ApiserverReading, now: ApiserverReading) -> Iterator[_
     if now.time_travel.count > before.time_travel.count:
         yield EventKind.TIME_TRAVEL, Level.BAD, f"{now.name} answered with an older revision"
     if before.unresponsive_for is None and now.unresponsive_for is not None:
-        yield (
-            EventKind.UNRESPONSIVE,
-            Level.BAD,
-            f"{now.name} {'refuses connections' if now.refuses else 'answers nothing'}",
-        )
+        does = "refuses connections" if now.refuses else "answers nothing"
+        yield EventKind.UNRESPONSIVE, Level.BAD, f"{now.name} {does}"
     if before.unresponsive_for is not None and now.unresponsive_for is None:
         yield EventKind.ANSWERS, Level.UNKNOWN, f"{now.name} answers again"
 
