@@ -79,6 +79,7 @@ CLUSTERS: Mapping[str, Setup] = {
     "linked": cluster("busy", LEASES),
     "compared": replace(cluster("busy", LEASES), twice=True),
     "alone": cluster("busy", LEASES),
+    "silent": cluster("quiet", LEASES),
     "expired": cluster("simulated-busy", LEASES),
     "stale": cluster("simulated-busy", {"resource": "configmaps", "list": "cache"}),
     "forgetful": cluster("simulated-busy", {"resource": "pods"}),
@@ -115,7 +116,7 @@ def unanswered(words: str) -> OnCall:
         words,
         (UNRESPONSIVE,),
         LATENESS,  # what was withheld arrives late
-        frozenset({"WatchDown", "WatchStalled", "WatchApiserverTicksSlow", "WatchsloClockStopped"})
+        frozenset({"WatchDown", "WatchStalled", "WatchApiserverTicksSlow"})
         | frozenset({"WatchsloCoverageLow", "WatchsloUnmeasurable"}),
     )
 
@@ -174,6 +175,7 @@ FAULTS = (
         stopped(lambda scene: scene.plane.etcd.process),
         counts("tick failed", also=("stall",), seconds=10.0),
         HURT,
+        raises=(raises("silent", "WatchStorageSilent"),),
     ),
     once(
         "ca-rotated",
@@ -283,7 +285,7 @@ FAULTS = (
         "unreachable",
         "every connection to the apiserver is reset",
         parts.unreachable,
-        raises=(raises("linked", "WatchApiserverUnresponsive", "WatchDown", "WatchsloClockStopped"),),
+        raises=(raises("linked", "WatchApiserverUnresponsive", "WatchDown"),),
     ),
     Fault(
         "slow-ticks",

@@ -161,6 +161,7 @@ GROUNDS: Mapping[str, Callable[[contextlib.ExitStack, Path, Assets], Ground]] = 
     "hurt": partial(real, apiservers=2),
     "linked": linked,
     "busy": busy,
+    "quiet": real,
     "three": three,
     "simulated": simulated,
     "simulated-busy": lambda stack, folder, assets: simulated(stack, folder, assets, "--config", SIMULATED),

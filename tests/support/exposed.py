@@ -149,6 +149,8 @@ def _of_instances() -> Iterable[tuple[str, dict[str, str], float]]:
     yield "watchslo_apiserver_watched", {"apiserver": "service"}, 1.0
     yield "watchslo_tainted_seconds_total", {}, 0.0
     yield "watchslo_config_last_reload_successful", {}, 1.0
+    for verdict in ("good", "storage_silent"):
+        yield "watchslo_verdict", {"verdict": verdict}, float(verdict == "good")
     yield "watchslo_build_info", {"version": "1.2.3"}, 1.0
     yield "up", {}, 1.0
 

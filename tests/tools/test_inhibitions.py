@@ -21,16 +21,19 @@ LATE = {
     "WatchLatencyBadMinutes critical",
 } | TOGETHER
 MISSED = {"WatchsloCoverageLow warning", "WatchsloUnmeasurable warning"}
+UNCLOCKED = {"WatchsloClockSlow warning", "WatchsloWitnessesUnreached warning"}
 UNDELIVERED = {"WatchDown critical", "WatchStalled critical", "WatchLatencyBadMinutes critical"} | TOGETHER
 SILENCED: Mapping[str, Mapping[str, set[str]]] = {
     "WatchsloOverloaded warning most": {"cluster": LATE},
     "WatchsloOverloaded warning some": {},
     "WatchsloAbsent critical": {"cluster": {"WatchsloTargetDown warning"}},
     "WatchApiserverUnresponsive critical": {
-        "apiserver": UNDELIVERED | MISSED | {"WatchApiserverTicksSlow warning", "WatchsloClockStopped critical"},
-        "cluster": {"WatchsloClockSlow warning", "WatchsloWitnessesUnreached warning"},
+        "apiserver": UNDELIVERED | MISSED | {"WatchApiserverTicksSlow warning"},
+        "cluster": UNCLOCKED,
     },
-    "WatchsloClockStopped critical": {"apiserver": LATE | MISSED},
+    "WatchStorageSilent critical": {
+        "cluster": LATE | UNDELIVERED | MISSED | UNCLOCKED | {"WatchApiserverTicksSlow warning"}
+    },
     "WatchsloForbidden warning": {"apiserver": {"WatchDown critical"}},
     "WatchExpiredLoop warning": {"apiserver": {"WatchRelistStorm warning"}},
     "WatchLatencyBudgetBurn critical": {"apiserver": {"WatchLatencyBudgetBurn warning"}},

@@ -108,6 +108,12 @@ IDLE = Fault({**buckets(0.0, 0.0), **dict.fromkeys(RECEIVED, 0.0), **NOT_JUDGED}
 UNMEASURED = Fault({**buckets(0.0, 0.0), "watchslo_unmeasured_events_total": EVENTS})
 SLOW_TICKS = Fault({f"watchslo_clock_tick_seconds_bucket{{le={le}}}": 0.0 for le in ("0.005", "0.5")})
 TAINTED = Fault({"watchslo_tainted_seconds_total": 6.0})
+STORAGE_SILENT = Fault(
+    {
+        "watchslo_verdict{verdict=storage_silent}": lambda minute: float(minute >= 10),
+        "watchslo_verdict{verdict=good}": lambda minute: float(minute < 10),
+    }
+)
 VIOLATED = counted("watchslo_watch_guarantee_violations_total{guarantee=reliable}", 10)
 MONITOR: dict[str, Any] = {"worst": "a:9477", "about": {}, "by_one": True}
 
@@ -126,7 +132,7 @@ REASONS = (
     Reason("WatchGuaranteeViolated", VIOLATED, 15, "1", by_one=True),
     Reason("WatchGuaranteeViolated", counted("watchslo_time_travel_total", 10), 15, "1", worst="unknown", by_one=True),
     Reason("WatchHistoryShort", gauge("watchslo_watch_history_fits", 0.0), 25, "1"),
-    Reason("WatchsloClockStopped", Fault({"watchslo_clock_ticks_total{result=ok}": 0.0}), 10, "1"),
+    Reason("WatchStorageSilent", STORAGE_SILENT, 15, "1", about={}),
     Reason("WatchsloClockSlow", gauge("watchslo_clock_resolution_seconds", 0.75), 25, "750ms", **MONITOR),
     Reason("WatchApiserverTicksSlow", SLOW_TICKS, 20, "1"),
     Reason("WatchsloWitnessesUnreached", gauge("watchslo_witnesses{state=reached}", 0.0), 45, "1", **MONITOR),

@@ -17,6 +17,7 @@ from tools.dashboards.panels import (
     increase,
     number_panel,
 )
+from watchslo.timeline.verdict import TABLE, Level
 
 JOB = Variable("job", "Profile", "watchslo_build_info", 'cluster=~"$cluster"', selected="watchslo-node")
 OF_JOBS = 'cluster=~"$cluster", job=~"$job"'
@@ -31,7 +32,7 @@ OF_WATCHES = f'{OF_APISERVERS}, watch=~"$watch"'
 NODE_LABELS = "cluster, node, instance"  # `node` comes from the PodMonitor; without it, instances are shown
 NODE_LEGEND = "{{cluster}} {{node}} {{instance}}"
 WORST = 10
-BAD_VERDICTS = "late|stalled|down|unresponsive"
+BAD_VERDICTS = "|".join(dict.fromkeys(verdict for _, verdict, level in TABLE if level is Level.BAD))
 EVENTS = "watchslo_slo_events_total"
 LATE = f'{OF_WATCHES}, verdict="beyond"'
 UNCERTAIN = f'{OF_WATCHES}, verdict="uncertain"'

@@ -29,6 +29,7 @@ from watchslo.rules.windows import (
     SLOWLY_RECORDED_EVERY,
     WindowPair,
 )
+from watchslo.snapshot import OverallVerdict
 
 CRITICAL, WARNING = "critical", "warning"
 LATE, UNNOTICED = "Pods may start late and endpoints go stale", "Late events may not be noticed"
@@ -48,7 +49,6 @@ REFUSALS, REFUSALS_SECONDS = 3, 10 * MINUTE
 UNMEASURED_SHARE, UNMEASURED_EVENTS = 0.25, 30  # in five minutes: a share of fewer events is noise
 SOME_INSTANCES = 0.01  # share of instances: of thousands of nodes, some are always down or short of CPU
 TAINTED_SHARE, TAINTED_SECONDS = 0.05, 10 * MINUTE
-TICKS_SECONDS, FEWEST_TICKS = 2 * MINUTE, 20  # several apiservers share the ticks
 COARSE_SHARE = 0.25  # of the threshold: the resolution of a clock that judges it must be below this
 BEHIND_SHARE = 0.1  # of the threshold: a tick through one apiserver may take so much longer than through the fastest
 
@@ -93,7 +93,7 @@ def alert_groups(config: Config, settings: RuleSettings) -> tuple[RuleGroup, ...
     groups = (
         ("watchslo-latency", RECORDED_EVERY, (*hours, *_minutes(config, builder))),
         ("watchslo-latency-days", SLOWLY_RECORDED_EVERY, days),
-        ("watchslo-apiserver", OFTEN, (_unresponsive(builder),)),
+        ("watchslo-apiserver", OFTEN, (_unresponsive(builder), _storage_silent(builder))),
         ("watchslo-delivery", RECORDED_EVERY, _delivery(config, builder)),
         ("watchslo-clock", RECORDED_EVERY, _clock(config, builder)),
         ("watchslo-monitor", RECORDED_EVERY, _monitor(config, builder)),
@@ -319,6 +319,24 @@ def _unresponsive(builder: AlertBuilder) -> Alert:
     )
 
 
+def _storage_silent(builder: AlertBuilder) -> Alert:
+    """Return an alert on a storage that answers no apiserver, as the verdict of most instances says."""
+    said, cluster = builder.exposed("watchslo_verdict"), builder.kept.cluster
+    silent = builder.exposed("watchslo_verdict", f'verdict="{OverallVerdict.STORAGE_SILENT}"')
+    return Alert(
+        "WatchStorageSilent",
+        CRITICAL,
+        DELIVERY,
+        f"{by('count', cluster, f'{silent} == 1')} > 0.5 * {by('count', cluster, f'{said} == 1')}",
+        MINUTE,
+        "Nothing can be written, and nothing new happens",
+        f"the storage answers no apiserver{builder.in_cluster}.",
+        f"{INSTANCES}. No consistent read has been answered for more than a minute through any apiserver, while the "
+        "apiservers answer other requests. etcd is down, has no quorum, or cannot be reached. The lateness of events "
+        "is unknown until it answers.",
+    )
+
+
 def _stalled(builder: AlertBuilder) -> Alert:
     stalled, stalls = builder.exposed("watchslo_watch_stalled"), builder.exposed("watchslo_stalls_total")
     often = f"{builder.over('increase', stalls, STALLS_SECONDS)} >= {STALLS}"
@@ -401,22 +419,6 @@ def _violated(builder: AlertBuilder) -> Alert:
 
 
 def _clock(config: Config, builder: AlertBuilder) -> Iterator[Alert]:
-    apiserver, by_domain = builder.kept.apiserver, (*builder.kept.apiserver, "domain")
-    seconds = max(TICKS_SECONDS, FEWEST_TICKS * config.clock.interval)
-    answered = builder.over("rate", builder.exposed("watchslo_clock_ticks_total", 'result=~"ok|slow"'), seconds)
-    ticks = by("sum", (*builder.kept.instance, "apiserver", "domain"), answered)
-    stopped = f"{by('count', by_domain, f'{ticks} == 0')}\n> 0.5 * {by('count', by_domain, ticks)}"
-    yield Alert(
-        "WatchsloClockStopped",
-        CRITICAL,
-        MONITOR,
-        by("count", apiserver, stopped),
-        3 * MINUTE,
-        "Writes and consistent reads may hang",
-        f"{builder.apiserver} answers no ticks of the revision clock.",
-        "Stopped clocks: {{ $value }}. Without ticks the lateness of events is unknown: the objective and its "
-        "alerts have no data for this apiserver.",
-    )
     if config.judges_quantiles:
         yield _slow(config, builder)
         yield _slow_through_one(config, builder)

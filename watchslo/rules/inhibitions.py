@@ -20,7 +20,7 @@ def inhibitions(settings: RuleSettings) -> list[dict[str, Any]]:
             _named(
                 *("WatchDown", "WatchStalled", "WatchLatencyBadMinutes", "WatchClusterBadMinutes"),
                 "WatchApiserverTicksSlow",
-                *("WatchsloClockStopped", "WatchsloCoverageLow", "WatchsloUnmeasurable"),
+                *("WatchsloCoverageLow", "WatchsloUnmeasurable"),
             ),
             kept.apiserver,
         ),
@@ -29,10 +29,14 @@ def inhibitions(settings: RuleSettings) -> list[dict[str, Any]]:
             _named("WatchsloClockSlow", "WatchsloWitnessesUnreached"),
             kept.cluster,
         ),
+        # Without consistent reads no event can be dated, and what was withheld arrives late.
         _inhibition(
-            ('alertname="WatchsloClockStopped"',),
-            _named(*LATENCY, "WatchsloCoverageLow", "WatchsloUnmeasurable"),
-            kept.apiserver,
+            ('alertname="WatchStorageSilent"',),
+            _named(
+                *(*LATENCY, "WatchDown", "WatchStalled", "WatchApiserverTicksSlow"),
+                *("WatchsloClockSlow", "WatchsloCoverageLow", "WatchsloUnmeasurable", "WatchsloWitnessesUnreached"),
+            ),
+            kept.cluster,
         ),
         _inhibition(('alertname="WatchsloForbidden"',), _named("WatchDown"), kept.apiserver),
         _inhibition(('alertname="WatchExpiredLoop"',), _named("WatchRelistStorm"), kept.apiserver),

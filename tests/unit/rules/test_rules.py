@@ -305,10 +305,6 @@ class TestAlerts:
             )
             assert re.fullmatch(pattern, rule.name)
 
-    def test_clock_stopped_waits_for_20_ticks_of_the_interval(self) -> None:
-        (stopped,) = expressions("clock: {interval: 60s}\nmetrics: proven", "WatchsloClockStopped")
-        assert "[20m]" in stopped
-
 
 class TestProven:
     def test_proven_rules_use_only_exposed_or_recorded_series(self) -> None:
