@@ -34,7 +34,7 @@ def answer(report: IncidentReport) -> IncidentAnswer:
 
 def leading_causes(report: IncidentReport) -> list[CauseRecord]:
     """Return the causes: those of bad minutes first, the most certain first."""
-    bad = spans_of(report.overall, report.period)
+    bad = spans_of(report.shown, report.period)
     return sorted(
         report.causes,
         key=lambda one: (not _explains(one, bad), -confidence_rank(one.confidence), one.since_wall),
@@ -91,7 +91,7 @@ def _late(report: IncidentReport) -> str:
         if len(watches) <= NAMED
         else f"{len(watches):,} of {counted(len(report.watches), 'watch')}"
     )
-    bad = spans_of(report.overall, report.period)
+    bad = spans_of(report.shown, report.period)
     words = {_word(one, report) for one in watches}
     word = words.pop() if len(words) == 1 else UNSURE
     since_wall, until_wall = bad[0].since_wall, bad[-1].until_wall
@@ -103,7 +103,7 @@ def _late(report: IncidentReport) -> str:
 def _word(watch: WatchRecord, report: IncidentReport) -> str:
     """Return what was bad in the bad minutes of a watch: `late`, if its figures show that."""
     points = watch.telling(report.period)
-    if any(point.lower > (watch.curve.threshold or 0.0) for point in points):
+    if any(map(watch.curve.is_late, points)):
         return "late"
     if not points and watch.events.beyond:
         return "late"
@@ -133,7 +133,7 @@ def _facts(report: IncidentReport) -> Iterator[tuple[str, str]]:
     if report.bad_watches:
         more = f"; and {len(report.bad_watches) - NAMED} more" if len(report.bad_watches) > NAMED else ""
         yield "How long", "; ".join(_duration(one, report) for one in report.bad_watches[:NAMED]) + more
-    if how_late := [text for one in report.bad_watches[:NAMED] if (text := _peak(one, report.period))]:
+    if how_late := [text for one in report.bad_watches[:NAMED] if (text := _how_late(one, report))]:
         yield "How late", "; ".join(how_late)
     elif report.bad_watches:
         yield "How late", _proven(report) if report.proven_only else "no figures of this time are kept"
@@ -154,11 +154,24 @@ def _facts(report: IncidentReport) -> Iterator[tuple[str, str]]:
 
 def _duration(watch: WatchRecord, report: IncidentReport) -> str:
     spans = watch.spans(report.period)
+    unjudged = watch.shown(report.period).count(Minute.BAD) - watch.bad_minutes
     longest = max(spans, key=lambda one: one.until_wall - one.since_wall)
     where = _from_to(watch, longest, report)
     if len(spans) > 1:
         where = f"in {len(spans)} spans, the longest {where} ({lasting(longest.until_wall - longest.since_wall)})"
-    return f"{watch.name}: {counted(watch.bad_minutes, 'bad minute')} {where}"
+    bad = [counted(watch.bad_minutes, "bad minute")] if watch.bad_minutes else []
+    late = [f"{counted(unjudged, 'minute')} proven late but not judged"] if unjudged else []
+    return f"{watch.name}: {' and '.join(bad + late)} {where}"
+
+
+def _how_late(watch: WatchRecord, report: IncidentReport) -> str:
+    """Return the highest quantile; of a watch that was not late but received nothing, for how long."""
+    peak = _peak(watch, report.period)
+    if _word(watch, report) == "late":
+        return peak
+    if watch.silent:
+        return f"{watch.name}: received nothing for {duration(watch.silent)}"
+    return f"{peak} (of the events that came)" if peak else ""
 
 
 def _peak(watch: WatchRecord, period: ReportPeriod) -> str:

@@ -6,7 +6,7 @@ default.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TypeVar
 
@@ -15,6 +15,7 @@ import msgspec
 from watchslo.documents import decode_document
 from watchslo.errors import UNDECODABLE
 from watchslo.report.incident import (
+    BadSpan,
     CauseRecord,
     CurvePoint,
     EventCounts,
@@ -57,6 +58,7 @@ class _KeptObjective(_Kept, frozen=True):
     events_target: float
     minutes_target: float
     verdicts: dict[str, int] = {}
+    window: float = MINUTE_SECONDS
 
 
 class _KeptWindow(_Kept, frozen=True):
@@ -181,6 +183,7 @@ class KeptPast(_Kept, frozen=True):
     judged: list[float | None]
     lower: list[float | None]
     upper: list[float | None]
+    events: list[int | None] = []
     quantile: float = P99
     minutes: str = ""
 
@@ -289,7 +292,7 @@ def _watches(documents: DaemonDocuments, period: ReportPeriod) -> Iterator[Watch
         stream = streams.get((past.apiserver, past.watch))
         objective = stream.latency.objective if stream else None
         points = _points(past, period, resolutions.get(stream.domain, 0.0) if stream else 0.0)
-        yield WatchRecord(
+        record = WatchRecord(
             watch=printable(past.watch),
             apiserver=printable(past.apiserver),
             curve=LatencyCurve(tuple(points), documents.series.step, past.quantile, past.threshold),
@@ -299,6 +302,7 @@ def _watches(documents: DaemonDocuments, period: ReportPeriod) -> Iterator[Watch
             events_target=objective.events_target if objective else None,
             now=printable(stream.condition) if stream and stream.condition else None,
         )
+        yield replace(record, silent=_silent(past, record.spans(period), objective.window) if objective else 0.0)
 
 
 def _points(past: KeptPast, period: ReportPeriod, resolution: float) -> Iterator[CurvePoint]:
@@ -307,6 +311,23 @@ def _points(past: KeptPast, period: ReportPeriod, resolution: float) -> Iterator
         if lower is not None and period.since_wall <= at_wall <= period.until_wall:
             estimate = judged if judged is not None and judged >= resolution else None
             yield CurvePoint(at_wall, estimate, lower, math.inf if upper is None else upper)
+
+
+def _silent(past: KeptPast, spans: Iterable[BadSpan], window: float) -> float:
+    """Return the longest time, in seconds, in which nothing came after there had been events, and that touches a span.
+
+    A window is empty once nothing has come for `window` seconds.
+    """
+    longest, before, began = 0.0, None, None
+    for at_wall, events in zip(past.at, past.events, strict=False):
+        if events != 0:
+            began = None
+        elif before:
+            began = at_wall - window
+        before = events
+        if began is not None and any(began < one.until_wall and one.since_wall < at_wall for one in spans):
+            longest = max(longest, at_wall - began)
+    return longest
 
 
 def _last_minute(update: KeptUpdate) -> int:

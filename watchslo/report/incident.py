@@ -1,7 +1,7 @@
 """What a report knows of a period, whether from a daemon or from Prometheus. Times are Unix seconds."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -12,6 +12,7 @@ from watchslo.timeline.verdict import Level
 
 JUDGED_LATE_SECONDS = 90.0  # the verdict on a minute is known this long after it began, or a little later
 INTERRUPTED_MINUTES = 2  # that were not bad do not divide a span of bad minutes
+UNJUDGED = (Minute.NO_DATA, Minute.UNDECIDED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,10 @@ class ReportPeriod:
     def minutes(self) -> int:
         """The number of minutes, including those that are covered in part."""
         return max(1, math.ceil(self.until_wall / MINUTE_SECONDS) - self.first_minute)
+
+    def minute_of(self, wall: float) -> int:
+        """Return the index of the minute at this time."""
+        return math.floor(wall / MINUTE_SECONDS) - self.first_minute
 
     def begin_of(self, minute: int) -> float:
         """Return when the minute with this index begins."""
@@ -59,6 +64,18 @@ class LatencyCurve:
     quantile: float = P99
     threshold: float | None = None
 
+    def is_late(self, point: CurvePoint) -> bool:
+        """Return True if a point is proven to be over the threshold."""
+        return self.threshold is not None and point.lower > self.threshold
+
+    def late_walls(self) -> Iterator[float]:
+        """Yield times of proven late events: a window is of the minute before, but the first late one of its end."""
+        began = None
+        for point in self.points:
+            began = (began or point.at_wall) if self.is_late(point) else None
+            if began is not None:
+                yield max(began, point.at_wall - MINUTE_SECONDS)
+
     def between(self, since_wall: float, until_wall: float) -> tuple[CurvePoint, ...]:
         """Return the points from `since_wall` to before `until_wall`."""
         return tuple(point for point in self.points if since_wall <= point.at_wall < until_wall)
@@ -80,7 +97,7 @@ class EventCounts:
 
 @dataclass(frozen=True, slots=True)
 class BadSpan:
-    """Minutes in a row that were bad, with at most `INTERRUPTED_MINUTES` others in between."""
+    """Minutes in a row that were bad or proven late, with at most `INTERRUPTED_MINUTES` others in between."""
 
     since_wall: float
     until_wall: float
@@ -91,7 +108,8 @@ class BadSpan:
 class WatchRecord:
     """One watch in the period: its curve, the verdicts on the minutes of the period, and counted events.
 
-    `now` is its condition when the report was made, if that is known.
+    `silent` is for how many seconds in a row it received nothing while it was down or stalled, zero if that is not
+    known; `now` is its condition when the report was made, None if that is not known.
     """
 
     watch: str
@@ -101,6 +119,7 @@ class WatchRecord:
     events: EventCounts = EventCounts()
     minutes_target: float | None = None
     events_target: float | None = None
+    silent: float = 0.0
     now: str | None = None
 
     @property
@@ -115,18 +134,25 @@ class WatchRecord:
     def judged_minutes(self) -> int:
         return self.bad_minutes + self.minutes.count(Minute.GOOD)
 
+    def shown(self, period: ReportPeriod) -> tuple[Minute, ...]:
+        """Return its minutes; one that could not be judged is bad, too, if its events were proven late."""
+        late = {*map(period.minute_of, self.curve.late_walls())}
+        return tuple(
+            Minute.BAD if number in late and minute in UNJUDGED else minute
+            for number, minute in enumerate(self.minutes)
+        )
+
     def spans(self, period: ReportPeriod) -> tuple[BadSpan, ...]:
-        """Return the spans of bad minutes, the first one first."""
-        return spans_of(self.minutes, period)
+        """Return the spans of minutes that were bad or proven late, the first one first."""
+        return spans_of(self.shown(period), period)
 
     def telling(self, period: ReportPeriod) -> tuple[CurvePoint, ...]:
-        """Return the points of its bad minutes, or all points if it has none; a window is of the minute before."""
-        if not self.bad_minutes:
+        """Return the points of these spans, or all points if it has none; a window is of the minute before."""
+        spans = self.spans(period)
+        if not spans:
             return self.curve.points
         return tuple(
-            point
-            for bad in self.spans(period)
-            for point in self.curve.between(bad.since_wall, bad.until_wall + MINUTE_SECONDS)
+            point for bad in spans for point in self.curve.between(bad.since_wall, bad.until_wall + MINUTE_SECONDS)
         )
 
 
@@ -212,15 +238,20 @@ class IncidentReport:
     @cached_property
     def overall(self) -> tuple[Minute, ...]:
         """The worst verdict on any watch, minute by minute."""
-        count = self.period.minutes
-        return tuple(
-            max((watch.minutes[minute] for watch in self.watches), default=Minute.NO_DATA) for minute in range(count)
-        )
+        return self._worst([watch.minutes for watch in self.watches])
+
+    @cached_property
+    def shown(self) -> tuple[Minute, ...]:
+        """The same; a minute that could not be judged is bad, too, if events of a watch were proven late."""
+        return self._worst([watch.shown(self.period) for watch in self.watches])
+
+    def _worst(self, of_watches: Sequence[Sequence[Minute]]) -> tuple[Minute, ...]:
+        return tuple(map(max, zip(*of_watches, strict=True))) if of_watches else (Minute.NO_DATA,) * self.period.minutes
 
     @cached_property
     def bad_watches(self) -> tuple[WatchRecord, ...]:
-        """The watches with bad minutes, the worst first."""
-        return tuple(sorted((one for one in self.watches if one.bad_minutes), key=severity))
+        """The watches with minutes that were bad or proven late, the worst first."""
+        return tuple(sorted((one for one in self.watches if one.spans(self.period)), key=severity))
 
     @property
     def expected_minutes(self) -> int:

@@ -103,7 +103,7 @@ def _watches(answers: Answers, period: ReportPeriod, *, proven_only: bool) -> It
     }
     thresholds = {_key(one): one.last for one in answers[Asked.THRESHOLD]}
     targets = {(one.metric.get("kind"), *_key(one)): one.last for one in answers[Asked.TARGETS]}
-    counts = _counts(answers)
+    counts, without_events = _counts(answers), _without_events(answers, period)
     step = step_of(period)
     nothing = (Minute.NO_DATA,) * period.minutes
     for key in sorted({*minutes, *counts, *curves[Asked.LOWER]}, key=lambda one: (one[1], one[0])):
@@ -115,10 +115,21 @@ def _watches(answers: Answers, period: ReportPeriod, *, proven_only: bool) -> It
             apiserver=printable(apiserver),
             curve=LatencyCurve(points, step, P99, threshold),
             minutes=minutes.get(key, nothing),
+            silent=max(without_events[key], without_events[apiserver, ""]),
             events=counts.get(key, EventCounts()),
             minutes_target=targets.get(("minutes", *key), targets.get(("minutes", "", ""))),
             events_target=targets.get(("events", *key), targets.get(("events", "", ""))),
         )
+
+
+def _without_events(answers: Answers, period: ReportPeriod) -> Mapping[_Key, float]:
+    """Return for how many seconds each watch was closed or stalled, or each apiserver silent, at the longest."""
+    longest: dict[_Key, float] = defaultdict(float)
+    for asked in (Asked.CLOSED, Asked.STALLED, Asked.SILENT):
+        for series in answers[asked]:
+            for span in _spans(series, period):
+                longest[_key(series)] = max(longest[_key(series)], span.until_wall - span.since_wall)
+    return longest
 
 
 def _points(

@@ -103,7 +103,7 @@ def _timeline(report: IncidentReport) -> ReportSection:
         if rows
         else ("Nothing was recorded.",),
         table if rows else None,
-        strip=report.overall,
+        strip=report.shown,
     )
 
 

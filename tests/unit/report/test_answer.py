@@ -51,6 +51,13 @@ def prompt(*minutes: Minute, second: float = 30.0) -> IncidentReport:
     return judged(*minutes, watches=(WatchRecord("pods", "service", curve, minutes),))
 
 
+def proven_late(*minutes: Minute) -> IncidentReport:
+    """Return the report on one watch that is proven late from 22:00:40 to 22:01:55."""
+    points = (CurvePoint(BEGIN_WALL + second, 7.9, 7.36, 9.1) for second in (100.0, 105.0, 110.0, 115.0))
+    curve = LatencyCurve((CurvePoint(BEGIN_WALL + 5.0, 0.01, 0.005, 0.02), *points), threshold=1.0)
+    return judged(*minutes, watches=(WatchRecord("pods", "service", curve, minutes),))
+
+
 def ending_bad(now: str | None) -> IncidentReport:
     report = judged(GOOD, BAD)
     return replace(report, watches=(replace(report.watches[0], now=now),))
@@ -86,6 +93,11 @@ REPORTS: dict[str, Callable[[], IncidentReport]] = {
         GOOD, GOOD, now=PresentVerdict(Level.BAD, "pods: late since 22:01 UTC")
     ),
     "a cause elsewhere, and one of the bad minutes": lambda: replace(incident(), causes=(elsewhere(), slow())),
+    "proven late in minutes that were not judged": lambda: proven_late(NONE, NONE, GOOD),
+    "bad, and proven late in the next minute, which was not judged": lambda: proven_late(BAD, NONE, GOOD),
+    "down for a part of the bad minutes": lambda: replace(
+        prompt(BAD, GOOD), watches=tuple(replace(one, silent=72.0) for one in prompt(BAD, GOOD).watches)
+    ),
     "quiet": lambda: incident(QUIET),
     "violated guarantee": lambda: incident(Story(range(0), "leases", lost=2)),
     "nothing is judged": lambda: judged(NONE, NONE),

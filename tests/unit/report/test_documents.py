@@ -35,6 +35,26 @@ def test_minutes_and_curves_are_those_of_the_period() -> None:
     assert (bad.since_wall, bad.until_wall, bad.minutes) == (BEGIN_WALL + 1200, BEGIN_WALL + 1680, 8)
 
 
+@pytest.mark.parametrize(
+    ("empty", "seconds"),
+    [
+        (range(21 * 12, 21 * 12 + 3), 70.0),  # the first empty window is of the minute before it
+        (range(40 * 12, 40 * 12 + 3), 0.0),  # no minute was bad
+        (range(21 * 12), 0.0),  # nothing had come before: it may have been idle
+    ],
+)
+def test_time_without_events_is_that_of_a_busy_watch_in_its_bad_minutes(empty: range, seconds: float) -> None:
+    kept = documents()
+    watches = [
+        msgspec.structs.replace(past, events=[0 if at in empty else 120 for at in range(len(past.events))])
+        for past in kept.series.watches
+    ]
+    kept = replace(kept, series=msgspec.structs.replace(kept.series, watches=watches))
+    report = report_of(kept, period(), incidents.PLACE, BEGIN_WALL + 2700)
+    (pods,) = (one for one in report.watches if one.watch == "pods")
+    assert pods.silent == pytest.approx(seconds)
+
+
 def test_minutes_before_the_day_have_no_data() -> None:
     report = incident(QUIET, covered=period(-5, 2))
     assert [*report.watches[0].minutes] == [Minute.NO_DATA] * 5 + [Minute.GOOD] * 2

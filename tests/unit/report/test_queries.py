@@ -128,6 +128,10 @@ class TestReport:
     def test_late_minutes_give_the_same_answer_as_a_daemon(self) -> None:
         assert (answer(report()).level, answer(report()).text) == (answer(incident()).level, answer(incident()).text)
 
+    def test_watches_that_were_closed_or_stalled_received_nothing_for_so_long(self) -> None:
+        leases, pods = with_many_events().watches
+        assert (leases.silent, pods.silent) == (120.0, 120.0)
+
     def test_watches_have_counts_targets_and_curves(self) -> None:
         leases, pods = report().watches
         assert pods.events == EventCounts(4440.0, 296.2, 24.0, 7.0)
@@ -150,7 +154,7 @@ class TestReport:
         assert {one.next for one in both} == {""}
 
     def test_violation_is_bad(self) -> None:
-        made = report(minutes=[in_minutes(PODS, {0: 1.0})], violations=[once({"guarantee": "reliable"}, 2.0)])
+        made = report(minutes=[in_minutes(PODS, {0: 1.0})], lower=[], violations=[once({"guarantee": "reliable"}, 2.0)])
         assert made.violated
         assert answer(made).text.endswith("but a guarantee was violated.")
 
