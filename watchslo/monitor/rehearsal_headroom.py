@@ -1,5 +1,6 @@
 """The headroom of a rehearsed resource: how long an informer may be disconnected before it has to start again."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,16 +18,20 @@ ANY_NAMESPACE = "default"  # one cache holds all namespaces
 class Headroom:
     """How far back a watch of a resource may begin: `oldest` is `revisions` behind the newest one, None if not counted.
 
-    `seconds` is how long ago `oldest` was committed, as proven by the reads between rehearsals. `about` is an estimate
-    by the rate of changes during the rehearsals; None if there were none. `complete` says that nothing was dropped
-    during the rehearsals: a client may be disconnected for longer than this.
+    `seconds` is how long ago `oldest` was committed, as proven by the reads between rehearsals: without an upper bound
+    if that was before them. No rate of changes says more, because it differs from what it was before. `complete` says
+    that nothing was dropped during the rehearsals: a client may be disconnected for longer than this.
     """
 
     oldest: int
     revisions: int | None
     seconds: Interval
-    about: float | None
     complete: bool
+
+    @property
+    def about(self) -> float | None:
+        """The middle of `seconds`; None without an upper bound."""
+        return (self.seconds.lower + self.seconds.upper) / 2 if math.isfinite(self.seconds.upper) else None
 
 
 class RehearsalRecord:
@@ -61,7 +66,7 @@ class RehearsalRecord:
         proven = Interval(float(bounds.lower[0]), float(bounds.upper[0]))
         unmoved = self._begun is not None and self._begun.oldest == found.oldest
         revisions = found.revisions if found.oldest <= MOST_COUNTED else None
-        return Headroom(found.oldest, revisions, proven, self._about(found, proven), found.complete or unmoved)
+        return Headroom(found.oldest, revisions, proven, found.complete or unmoved)
 
     async def _find(self) -> Found | None:
         if not self._resource.usually_cached or not self._readings:
@@ -70,14 +75,6 @@ class RehearsalRecord:
             self._client, self._resource, self._namespace, lambda: self._readings[-1].revision, _at_once
         )
         return found if isinstance(found, Found) else None
-
-    def _about(self, found: Found, proven: Interval) -> float | None:
-        first, last = self._readings[0], self._readings[-1]
-        written = last.revision - first.revision
-        if written <= 0:
-            return None
-        estimated = found.revisions * (last.sent - first.sent) / written
-        return min(max(estimated, proven.lower), proven.upper)
 
 
 async def _at_once() -> None:

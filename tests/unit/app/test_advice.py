@@ -44,7 +44,8 @@ LISTS_EXPIRED = replace(EXPIRED, expired_lists=2, expired_watches=0)
 THROTTLED = replace(PARALLEL, synced=None, throttled=3, failure=because(Reason.THROTTLED))
 FEW = replace(PAGED, objects=1, pages=1, throttled=1)
 HUGE = replace(STREAM, objects=STARVED_OBJECTS)
-HEADROOM = Headroom(oldest=1000, revisions=6400, seconds=Interval(14.0, float("inf")), about=128.0, complete=False)
+HEADROOM = Headroom(oldest=1000, revisions=6400, seconds=Interval(127.0, 129.0), complete=False)
+OLDER = replace(HEADROOM, seconds=Interval(97.0, float("inf")))
 
 SMALL = replace(PAGED, size=1_800_000)
 METADATA, GZIP = Variant("paged", Representation.METADATA), Variant("paged", gzip=True)
@@ -128,7 +129,9 @@ HEADROOMS = {
     "tail": (HEADROOM, [TAIL]),
     "commit times": (replace(HEADROOM, revisions=None), []),
     "complete": (replace(HEADROOM, complete=True), [PAGED]),
-    "without changes": (replace(HEADROOM, about=None, revisions=1), [PAGED]),
+    "before the rehearsals": (OLDER, [PAGED, STREAM]),
+    "before the rehearsals, and a long list": (OLDER, [replace(PAGED, synced=98.0)]),
+    "before the rehearsals, and complete": (replace(OLDER, complete=True), [PAGED]),
 }
 
 

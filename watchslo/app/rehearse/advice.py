@@ -56,14 +56,18 @@ def headroom_sentence(headroom: Headroom, found: Mapping[str, Outcome]) -> str:
             "the rehearsals."
         )
     if headroom.about is None:
-        return f"The headroom is {_reach(headroom)}{revisions}."
-    away = f"A client that is disconnected for more than about {duration(headroom.about)}{revisions} gets a 410"
+        reach, most = headroom.seconds.lower, "at most "
+        away = f"The headroom is {_reach(headroom)}{revisions}: it reaches back to before the rehearsals"
+    else:
+        reach, most = headroom.about, ""
+        away = f"A client that is disconnected for more than {_reach(headroom)}{revisions} gets a 410"
     longest = _longest_list(found)
     if longest is None:
         return f"{away}."
-    if longest >= headroom.about:
-        return f"{away}. The longest list took {duration(longest)}: a watch that opens after it gets a 410."
-    return f"{away}. The longest list took {duration(longest)}, {_share(longest / headroom.about)} of that."
+    if longest >= reach:
+        gets = "may get" if most else "gets"
+        return f"{away}. The longest list took {duration(longest)}: a watch that opens after it {gets} a 410."
+    return f"{away}. The longest list took {duration(longest)}, {most}{_share(longest / reach)} of that."
 
 
 def _reach(headroom: Headroom) -> str:
