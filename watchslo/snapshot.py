@@ -610,13 +610,13 @@ class ApiserverRole(StrEnum):
 class ApiserverReading:
     """One apiserver and the requests to it: `requests` counts by (kind, code), `audits` by result.
 
-    `unproven` says why its revisions cannot be trusted to be etcd's; None if they can. `peers` is how many apiservers
-    its address stands for, None if unknown. `offset` is its wall clock minus ours, `offset_steps` how often that
-    jumped. `unresponsive_for` is for how many seconds it has sent nothing although it was asked, None while it answers;
-    `refuses` says that it refuses connections, and `withdrawn` that the cluster announces it no more.
-    `combined` is the last minute of all its watches measured by the ticks of all apiservers, `alone` by its own
-    ticks only; both are None unless several apiservers tick. `checked` counts the checks of guarantees of watches that
-    have ended. `own_metrics` is None unless they are read.
+    `not_ready` counts the 429s of watch caches that were not ready. `unproven` says why its revisions cannot be trusted
+    to be etcd's; None if they can. `peers` is how many apiservers its address stands for, None if unknown. `offset` is
+    its wall clock minus ours, `offset_steps` how often that jumped. `unresponsive_for` is for how many seconds it has
+    sent nothing although it was asked, None while it answers; `refuses` says that it refuses connections, and
+    `withdrawn` that the cluster announces it no more. `combined` is the last minute of all its watches measured by the
+    ticks of all apiservers, `alone` by its own ticks only; both are None unless several apiservers tick. `checked`
+    counts the checks of guarantees of watches that have ended. `own_metrics` is None unless they are read.
     """
 
     name: str
@@ -632,6 +632,7 @@ class ApiserverReading:
     requests: Mapping[tuple[str, str], int]
     audits: Mapping[str, int]
     outcomes: OutcomeReading
+    not_ready: int = 0
     unresponsive_for: float | None = None
     refuses: bool = False
     withdrawn: bool = False

@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
+from tests.contract.backend import only
 from tests.contract.cluster import DEFINITIONS, Author
 from tests.contract.watch import Event, Watch, starting, watching
 from tests.support.process import PATIENCE_SECONDS
@@ -36,6 +38,14 @@ class Definition:
         (version,) = crd("widgets", "Widget", self.resource.group)["spec"]["versions"]
         version["schema"]["openAPIV3Schema"]["description"] = "Changed."
         await asyncio.to_thread(self._writer.patch, self._path, {"spec": {"versions": [version]}})
+
+    async def convert_by_a_dead_webhook(self) -> None:
+        """Serve a second version, into which no stored object can be converted."""
+        (version,) = crd("widgets", "Widget", self.resource.group)["spec"]["versions"]
+        second = {**version, "name": "v2", "storage": False}
+        webhook = {"conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://127.0.0.1:1/convert"}}
+        spec = {"versions": [version, second], "conversion": {"strategy": "Webhook", "webhook": webhook}}
+        await asyncio.to_thread(self._writer.patch, self._path, {"spec": spec})
 
     async def delete(self) -> None:
         await asyncio.to_thread(self._writer.delete, self._path)
@@ -81,6 +91,27 @@ async def test_watch_follows_a_crd_through_creation_change_and_deletion(
         opened = [fact for fact in later if isinstance(fact, WatchClosed) and fact.lived is not None]
         assert opened[0].failure.reason is Reason.FORCED  # when the definition changed
         assert [fact for fact in later if isinstance(fact, Expired)] == [Expired(Phase.STREAM)]
+
+
+@only(
+    lambda backend: backend.refuses_unready and not backend.simulated,
+    "the simulator has no conversion webhooks, and older versions wait for a cache",
+)
+async def test_watch_names_a_dead_conversion_webhook(
+    client: Client, writer: Writer, namespace: str, definition: Definition
+) -> None:
+    """The apiserver says with a 429 that its cache is not ready; that is no sign of load."""
+    await definition.create()
+    author = Author(writer, definition.resource, namespace, definition.body)
+    async with watching(Watch(client, definition.resource)):
+        await author.create("object")
+    await definition.convert_by_a_dead_webhook()
+    watch = Watch(client, replace(definition.resource, version="v2"))
+    async with starting(watch):
+        await watch.until_said(WatchClosed, 2)
+    *_, last = watch.said(WatchClosed)
+    assert last.failure.reason is Reason.CONVERSION
+    assert "127.0.0.1" not in last.failure.message  # it may be the name of a service
 
 
 async def test_custom_resource_has_no_protobuf_and_is_watched_as_plain_objects(

@@ -188,7 +188,8 @@ class ApiserverEvidence:
       `tick`, because a change of the delay would look like scatter.
     - `silent_for`: since the last answer to a tick.
     - `answers`, `cache_answers`: answers of any kind, and answers from its watch caches, in the last step.
-    - `unanswered`, `refusals`: requests without an answer, and 429s, in the last `SPAN_SECONDS`.
+    - `unanswered`, `refusals`: requests without an answer, and 429s that are a sign of load, in the last
+      `SPAN_SECONDS`.
     - `cache_trip`: how long reads of its watch caches take, or None without such reads.
     - `kine`: it keeps objects in kine.
     - `polls`: it finds the commits of other servers by a poll of its storage.
@@ -360,7 +361,8 @@ class Memory:
             answers=sum(count for (_, code), count in recent.items() if code.isdigit()),
             cache_answers=recent.get(("probe_cache", "200"), 0),
             unanswered=sum(count for (_, code), count in spanned.items() if not code.isdigit()),
-            refusals=sum(count for (_, code), count in spanned.items() if code == "429"),
+            refusals=sum(count for (_, code), count in spanned.items() if code == "429")
+            - (reading.not_ready - _not_ready(base, reading.name)),
             cache_trip=median(reads) if reads else None,
             kine=any(_is_kine(domain, reading.name) for domain in last.domains),
             polls=ticker is not None and ticker.polls,
@@ -425,6 +427,10 @@ def _is_refused(requests: Mapping[tuple[str, str], int]) -> bool:
     """
     failed = {code for (kind, code), count in requests.items() if kind == "tick" and count and code != "200"}
     return failed == {"429"} or not failed.isdisjoint(DENIALS)
+
+
+def _not_ready(moment: Moment, apiserver: str) -> int:
+    return next((one.not_ready for one in moment.apiservers if one.name == apiserver), 0)
 
 
 def _requests(moment: Moment, apiserver: str) -> Mapping[tuple[str, str], int]:

@@ -32,6 +32,7 @@ from watchslo.model import SERVICE, Reading, Resource
 from watchslo.snapshot import TransportReading
 from watchslo.watch.decode import FRAME, ApiStatus, FrameDecoder, FrameReader, Frames, decode_status, parse_revision
 from watchslo.watch.failure import (
+    CACHE_NOT_READY,
     ENDED,
     Action,
     Failure,
@@ -502,7 +503,8 @@ class Client:
 
     Without `address`, it uses the address of the credentials. Each watch that is measured has its own connection; all
     other requests share connections. `requests` counts by (kind, code); the code of a request without an answer is the
-    reason of its failure. A code of HTTP has three digits, so there are at most a thousand of each kind.
+    reason of its failure. A code of HTTP has three digits, so there are at most a thousand of each kind. `not_ready`
+    counts those that were answered by a 429 because a watch cache was not ready, which is no sign of load.
     `responsiveness` knows which requests had an answer.
 
     Once the context is left, each request returns `CLOSED`: others may not know yet that an apiserver has left.
@@ -519,6 +521,7 @@ class Client:
     ) -> None:
         self.name = name
         self.requests: Counter[tuple[str, str]] = Counter()
+        self.not_ready = 0
         self.responsiveness = Responsiveness()
         self._credentials = credentials
         self._limiter = limiter
@@ -791,6 +794,7 @@ class Client:
         if response.status in _DONE and response.content_type == call.media_type:
             return response, sent
         failure = await _refusal(response, call)
+        self.not_ready += failure.reason in CACHE_NOT_READY
         if failure.action is Action.REAUTHENTICATE:
             self._credentials.reject(access)
         return failure
@@ -845,13 +849,17 @@ def _read_status(body: bytes) -> tuple[ApiStatus | None, str]:
     return None, "" if is_protobuf else body.decode(errors="replace")
 
 
+_INTERNAL = (Reason.SERVER_ERROR, Reason.UNEXPECTED_STATUS, Reason.CONVERSION)
+
+
 def _quotable(reason: Reason, text: str) -> str:
     """Return the server's message, or "" if it may name an object or is not plain text.
 
     A proxy's page is not plain text. The message of an internal error may name an object, by its key in etcd or in the
-    text of a webhook; messages of etcd itself name none. All other messages are about the request.
+    text of a webhook, whose own name may be in it; messages of etcd itself name none. All other messages are about the
+    request.
     """
-    internal = reason in (Reason.SERVER_ERROR, Reason.UNEXPECTED_STATUS) and not text.startswith("etcdserver: ")
+    internal = reason in _INTERNAL and not text.startswith("etcdserver: ")
     return "" if internal or "<" in text or not text.isascii() else " ".join(text.split())[:LONGEST_QUOTE]
 
 

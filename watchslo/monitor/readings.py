@@ -233,6 +233,7 @@ def read_apiserver(apiserver: Apiserver, role: ApiserverRole, comparison: Compar
         combined=comparison.combined if comparison else None,
         alone=comparison.alone if comparison else None,
         requests=dict(apiserver.client.requests),
+        not_ready=apiserver.client.not_ready,
         audits=dict(apiserver.audits),
         checked=dict(apiserver.checked),
         outcomes=apiserver.outcomes.reading(),

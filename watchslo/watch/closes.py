@@ -7,14 +7,14 @@ these reasons is proven, and their messages say so.
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from watchslo.watch.failure import Reason
+from watchslo.watch.failure import TOO_MANY_REQUESTS, Reason
 
 SETTLE_SECONDS = 3.0  # by then the next request has failed or succeeded: a healthy watch is resumed at once
 TOGETHER_SECONDS = 1.5  # an apiserver that shuts down closes all its watches within this
 ALL_SHARE = 0.8  # some watches may have closed before, for other reasons
 
 _GONE = frozenset({Reason.REFUSED, Reason.RESET, Reason.UNREACHABLE})
-_DEFINITION_CHANGED = frozenset({Reason.THROTTLED, Reason.EXPIRED})
+_DEFINITION_CHANGED = TOO_MANY_REQUESTS | {Reason.EXPIRED}
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,8 @@ class Reason(StrEnum):
     CRD_DELETED = "crd_deleted"
     EMPTY_CLOSE = "empty_close"
     THROTTLED = "throttled"
+    INITIALIZING = "initializing"
+    CONVERSION = "conversion"
     SERVER_ERROR = "server_error"
     FUTURE_REVISION = "future_revision"
     BAD_REQUEST = "bad_request"
@@ -151,7 +153,13 @@ RULES: Mapping[Reason, tuple[CloseClass, Action, str]] = {
         "The apiserver closed the watch, then answered 404. The CRD was probably deleted.",
     ),
     Reason.EMPTY_CLOSE: (CloseClass.SERVER, Action.RESUME, "The apiserver repeatedly closes the watch without events."),
-    Reason.THROTTLED: (CloseClass.SERVER, Action.RETRY, "The apiserver is too busy, or its cache is not ready."),
+    Reason.THROTTLED: (CloseClass.SERVER, Action.RETRY, "The apiserver is too busy."),
+    Reason.INITIALIZING: (CloseClass.SERVER, Action.RETRY, "The apiserver's watch cache of the resource is not ready."),
+    Reason.CONVERSION: (
+        CloseClass.SERVER,
+        Action.RETRY,
+        "The conversion webhook of the CRD fails, so the apiserver cannot read the objects; repair the webhook.",
+    ),
     Reason.SERVER_ERROR: (CloseClass.SERVER, Action.RESUME, "The apiserver failed to {verb} the resource."),
     Reason.FUTURE_REVISION: (CloseClass.SERVER, Action.RETRY, "The apiserver has not reached this revision yet."),
     Reason.BAD_REQUEST: (CloseClass.SERVER, Action.RESUME, "The apiserver does not understand the request."),
@@ -242,6 +250,15 @@ _STREAMED_LIST_PARAMETERS = frozenset({"sendInitialEvents", "resourceVersionMatc
 """Parameters of streamed lists. A server that rejects them has none (seen on 1.30, and on 1.36 without the gate)."""
 
 
+_INITIALIZING, _WEBHOOK = "storage is (re)initializing", "conversion webhook for "
+"""How the message of a 429 begins that is no sign of load, because a watch cache is not filled; and what it contains if
+it never will be. A list from etcd is answered by a 500 that begins with the latter (seen on 1.36)."""
+
+CACHE_NOT_READY = frozenset({Reason.INITIALIZING, Reason.CONVERSION})
+TOO_MANY_REQUESTS = CACHE_NOT_READY | {Reason.THROTTLED}
+"""The reasons of a 429."""
+
+
 def because(
     reason: Reason,
     *,
@@ -280,15 +297,27 @@ def classify_stream_error(error: ApiStatus) -> Failure:
 
 
 def _reason(status: int, body: ApiStatus) -> Reason:
+    if said := _said(body):
+        return said
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return Reason.SERVER_ERROR
+    return _BY_STATUS.get(status, Reason.UNEXPECTED_STATUS)
+
+
+def _said(body: ApiStatus) -> Reason | None:
+    """Return the reason that a Status gives, which is more exact than its code; None if it gives none."""
     if "ResourceVersionTooLarge" in body.causes:
         return Reason.FUTURE_REVISION
     if body.reason in ("Expired", "Gone"):
         return Reason.EXPIRED
+    message = body.message or ""
+    if message.startswith((_INITIALIZING, _WEBHOOK)) and _WEBHOOK in message:
+        return Reason.CONVERSION
+    if message.startswith(_INITIALIZING):
+        return Reason.INITIALIZING
     if body.fields & _STREAMED_LIST_PARAMETERS:
         return Reason.NO_STREAMED_LISTS
-    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return Reason.SERVER_ERROR
-    return _BY_STATUS.get(status, Reason.UNEXPECTED_STATUS)
+    return None
 
 
 def parse_retry_after(value: str | None) -> float | None:

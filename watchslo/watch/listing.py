@@ -116,7 +116,7 @@ class ListPlanner:
 
     def failed(self, failure: Failure) -> None:
         """Note that a list, or a page of it, failed."""
-        self._throttled = self._throttled or failure.reason is Reason.THROTTLED
+        self._throttled = self._throttled or failure.reason in (Reason.THROTTLED, Reason.INITIALIZING)
 
     def refused_stream(self, now: float) -> None:
         """Note that the apiserver does not stream lists."""

@@ -89,7 +89,9 @@ class Apiserver:
     own: ApiserverFigures | None = None  # of the present, whenever it is
     processes: int = 1
     answers: Mapping[tuple[str, str], int] = field(default_factory=lambda: {("tick", "200"): TICKS})
+    unready: int = 0  # of the answers
     requests: dict[tuple[str, str], int] = field(default_factory=dict, init=False)
+    not_ready: int = field(default=0, init=False)
     ticked: list[float] = field(default_factory=list, init=False)
 
     def ticks(self, seconds: float) -> None:
@@ -150,6 +152,7 @@ class Cluster:
                 watch.bytes += watch.events * watch.size
             for one in self.apiservers.values():
                 one.ticked += one.trips
+                one.not_ready += one.unready
                 for request, count in one.answers.items():
                     one.requests[request] = one.requests.get(request, 0) + count
             self.causes = observed(self.diagnosis, self.snapshot(), self.now)
@@ -246,7 +249,10 @@ def _ticker(name: str, one: Apiserver) -> TickerReading:
 def _apiserver(name: str, one: Apiserver, wall: float) -> ApiserverReading:
     recent = replace(one.own, since_wall=wall + one.own.since_wall) if one.own else None
     own = ApiserverMetricsReading(processes=one.processes, recent=recent)
-    return replace(readings.SERVICE, name=name, role=one.role, requests=dict(one.requests), own_metrics=own)
+    requests = dict(one.requests)
+    return replace(
+        readings.SERVICE, name=name, role=one.role, requests=requests, not_ready=one.not_ready, own_metrics=own
+    )
 
 
 def observed(diagnosis: Diagnosis, snapshot: Snapshot, now: float) -> tuple[CauseReading, ...]:

@@ -93,6 +93,8 @@ def test_unreachable_apiserver_after_a_close_means_shutdown(run: Run, reason: Re
     [
         (Reason.NOT_FOUND, Reason.CRD_DELETED),
         (Reason.THROTTLED, Reason.CRD_CHANGED),
+        (Reason.INITIALIZING, Reason.CRD_CHANGED),
+        (Reason.CONVERSION, Reason.CRD_CHANGED),
         (Reason.EXPIRED, Reason.CRD_CHANGED),
         (Reason.TIMEOUT, Reason.FORCED),
     ],

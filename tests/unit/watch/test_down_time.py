@@ -14,6 +14,8 @@ OF_CLIENTS = {
     Reason.CRD_DELETED,
     Reason.EMPTY_CLOSE,
     Reason.THROTTLED,
+    Reason.INITIALIZING,
+    Reason.CONVERSION,
     Reason.SERVER_ERROR,
     Reason.FUTURE_REVISION,
     Reason.UNEXPECTED_STATUS,
