@@ -25,10 +25,17 @@ NETWORK = frozenset({"closed network"})
 EXPIRED = frozenset({"closed expired/expired", "relist expired", "gap"})
 """A new watch cache knows nothing older than itself."""
 STARTING = frozenset(
-    {"expired stream", "expired open", "closed server/server_error", "closed server/throttled", "relist errors"}
+    {
+        "expired stream",
+        "expired open",
+        "closed server/server_error",
+        "closed server/initializing",
+        "closed server/throttled",
+        "relist errors",
+    }
 ) | {"closed credentials/forbidden"}
 """How an apiserver may refuse requests when it is about to end, or has not read the RBAC rules yet."""
-FORGOTTEN = EXPIRED | {"expired stream", "expired open", "closed server/throttled"}
+FORGOTTEN = EXPIRED | {"expired stream", "expired open", "closed server/initializing"}
 HURT = Setup("hurt")
 ACCOUNT = Setup(prepare=parts.service_account)
 CREATIONS = Setup(watches=watching("configmaps", list="stream", creation=True))

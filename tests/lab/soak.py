@@ -40,7 +40,16 @@ EXPECTED = {"listening", "ticking", "stopped", "verdict", "recovered"} | {
 }
 """Log entries that these faults explain."""
 CLOSED_FOR = {"reset", "early_eof", "timeout", "refused", "unreachable", "stalled", "tls"} | {
-    *("apiserver_shutdown", "forced", "slow_consumer", "expired", "throttled", "server_error", "forbidden")
+    *(
+        "apiserver_shutdown",
+        "forced",
+        "slow_consumer",
+        "expired",
+        "throttled",
+        "initializing",
+        "server_error",
+        "forbidden",
+    )
 }
 """Why watches may end here; a starting apiserver refuses requests until it has read its roles."""
 WARM_SECONDS = 15.0

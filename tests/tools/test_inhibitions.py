@@ -34,7 +34,7 @@ SILENCED: Mapping[str, Mapping[str, set[str]]] = {
     "WatchStorageSilent critical": {
         "cluster": LATE | UNDELIVERED | MISSED | UNCLOCKED | {"WatchApiserverTicksSlow warning"}
     },
-    "WatchsloForbidden warning": {"apiserver": {"WatchDown critical"}},
+    "WatchsloForbidden warning": {"apiserver": {"WatchDown critical"} | MISSED},
     "WatchExpiredLoop warning": {"apiserver": {"WatchRelistStorm warning"}},
     "WatchLatencyBudgetBurn critical": {"apiserver": {"WatchLatencyBudgetBurn warning"}},
     "WatchClusterBadMinutes critical cluster": {"cluster": {"WatchClusterBadMinutes critical apiserver"}},

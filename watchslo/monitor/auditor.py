@@ -315,6 +315,8 @@ class Auditor:
         health, now, findings = audit.health, time.monotonic(), replace(audit.findings, lost=tuple(lost))
         evidence = AuditEvidence(freshness, audit.complete, audit.moved, audit.delivered, findings)
         result = judge(evidence) if audit.same else AuditResult.FAILED
+        if result is AuditResult.FAILED and audit.forbidden:
+            result = AuditResult.FORBIDDEN
         if audit.complete:
             self.count_compared(audit, lost)
         match result:

@@ -20,9 +20,10 @@ class WatchAudit:
 
     `seen` maps each revision to the time it was seen. `newest_before` is the newest revision that the watch knew when
     the audit began, `event_before` its newest event, or 0. `read` is the answer to the last nudge. `refusal` is why the
-    apiserver did not answer, if it did not. `whole` says that the second watch ran to its end, `expired` that it got
-    a 410, which may name the `oldest` revision to watch from. `selected` collects what selectors select of the events,
-    if that is to be checked. `after` is the revision from which the second watch was requested last.
+    apiserver did not answer, if it did not; `forbidden` says that a right is missing. `whole` says that the second
+    watch ran to its end, `expired` that it got a 410, which may name the `oldest` revision to watch from. `selected`
+    collects what selectors select of the events, if that is to be checked. `after` is the revision from which the
+    second watch was requested last.
     """
 
     def __init__(self, watch: MonitoredWatch, health: Health, selected: SelectedEvents | None = None) -> None:
@@ -32,6 +33,7 @@ class WatchAudit:
         self.seen: dict[int, float] = {}
         self._in_time = True
         self.refusal: Failure | None = None
+        self.forbidden = False
         self.read: Reading | Failure | None = None
         self.whole = self.expired = False
         self.oldest: int | None = None
@@ -97,7 +99,10 @@ class WatchAudit:
 
     def answered(self, answer: Reading | Failure | None) -> None:
         """Note how a request went."""
-        if isinstance(answer, Failure) and answer.action not in ANSWERS:
+        if not isinstance(answer, Failure):
+            return
+        self.forbidden |= answer.reason is Reason.FORBIDDEN
+        if answer.action not in ANSWERS:
             self.refusal = answer
 
     def ended(self, ended: Failure | None) -> None:

@@ -38,7 +38,11 @@ def inhibitions(settings: RuleSettings) -> list[dict[str, Any]]:
             ),
             kept.cluster,
         ),
-        _inhibition(('alertname="WatchsloForbidden"',), _named("WatchDown"), kept.apiserver),
+        _inhibition(
+            ('alertname="WatchsloForbidden"',),
+            _named("WatchDown", "WatchsloCoverageLow", "WatchsloUnmeasurable"),
+            kept.apiserver,
+        ),
         _inhibition(('alertname="WatchExpiredLoop"',), _named("WatchRelistStorm"), kept.apiserver),
         _inhibition(('alertname="WatchsloAbsent"',), _named("WatchsloTargetDown"), kept.cluster),
         _inhibition(

@@ -14,6 +14,7 @@ RECOVERY_SECONDS = 30.0  # after which a watch without events has been audited a
 PROVEN_SECONDS = 60.0  # for which a proven late event makes a watch late, if there are no quantiles
 FORGIVEN_SECONDS = 60.0  # a condition that returns within this time never ended: too few events came in between
 IDLE = "idle"  # the result of an audit of a watch that has nothing to deliver
+FORBIDDEN = "forbidden"  # the result of one that lacks a right, so that the watch will not be opened again
 
 
 class WatchVerdict(StrEnum):

@@ -16,7 +16,7 @@ from watchslo.snapshot import (
     QuantileReading,
     Snapshot,
 )
-from watchslo.timeline.condition import CLOSED_SECONDS, Condition, WatchCondition
+from watchslo.timeline.condition import CLOSED_SECONDS, FORBIDDEN, Condition, WatchCondition
 from watchslo.timeline.format import MINUTE, NAMED, counted, duration, estimated, lasting, percentile, since, some_of
 from watchslo.timeline.proven_hour import NOTHING_PROVEN, ProvenHour
 from watchslo.timeline.verdict import Facts, Level, decide
@@ -24,6 +24,7 @@ from watchslo.timeline.verdict import Facts, Level, decide
 STOPPED_SECONDS = 5.0  # without a tick: about ten ticks failed
 STOPPED_GAPS = 5.0  # mean gaps without a tick, if ticks are rare: some are saved for bursts of events
 MOST, TOGETHER_SECONDS = 0.5, 3.0  # if more than this share is closed for so long, no watch that is left makes all well
+FORBIDDEN_AUDIT = "This identity may no longer list or watch the resource; grant it."
 COARSE_SHARE = 0.15  # of the threshold: a median of this size counts as late, so a resolution must be below it
 
 
@@ -64,12 +65,16 @@ class Assessment:
 
     @property
     def closed(self) -> list[WatchCondition]:
-        """The watches that are closed for longer than a healthy one needs to reopen, or for a moment if most are."""
+        """The watches that are closed for longer than a healthy one needs to reopen, or for a moment if most are.
+
+        One whose right was removed is open until its timeout.
+        """
         closed = self.of(Condition.CLOSED)
         together = [line for line in closed if self.now_wall - line.since_wall >= TOGETHER_SECONDS]
         if len(together) > MOST * len(self.lines):
             return together
-        return [line for line in closed if self.now_wall - line.since_wall >= CLOSED_SECONDS or _is_down(line)]
+        lasting = [line for line in closed if self.now_wall - line.since_wall >= CLOSED_SECONDS or _is_down(line)]
+        return lasting + [line for line in self.lines if line.stream.up and line.stream.audit.result == FORBIDDEN]
 
     @property
     def silent(self) -> list[ApiserverReading]:
@@ -230,9 +235,9 @@ def _is_down(line: WatchCondition) -> bool:
 def _down(of: Assessment) -> Sentence:
     closed, began = of.closed, of.closed[0].since_wall
     text = f"{len(closed)} of {counted(len(of.lines), 'watch')} cannot be kept open{_since(closed, of.now_wall)}"
-    failure = closed[0].stream.session.last_failure
-    names = some_of([line.name for line in closed])
-    return text, f"{names}. {failure.message if failure else ''}".rstrip(), began
+    failure, names = closed[0].stream.session.last_failure, some_of([line.name for line in closed])
+    why = FORBIDDEN_AUDIT if closed[0].stream.up else failure.message if failure else ""
+    return text, f"{names}. {why}".rstrip(), began
 
 
 def _caused(of: Assessment) -> Sentence:

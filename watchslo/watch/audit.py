@@ -60,6 +60,7 @@ class AuditResult(StrEnum):
     LOST = "lost"  # the watch delivered newer events, but not these
     UNPROVEN = "unproven"  # no events came, but this apiserver cannot prove that there were none
     FAILED = "failed"  # the audit has no result
+    FORBIDDEN = "forbidden"  # it has none because a right is missing, so the watch will not be opened again either
 
 
 class Freshness(StrEnum):
@@ -310,14 +311,14 @@ class Health:
         return True
 
     def found(self, verdict: AuditResult) -> None:
-        """Record any other verdict. All but a failed audit prove that the cache is not frozen.
+        """Record any other verdict. All but audits without a result prove that the cache is not frozen.
 
         A single failed audit leaves the verdict: the watch may have reopened during it. The second one replaces it.
         """
         failed_before, self._failed = self._failed, verdict is AuditResult.FAILED
-        if not self._failed:
+        if verdict not in (AuditResult.FAILED, AuditResult.FORBIDDEN):
             self._frozen = None
-        elif self.verdict is not None and not failed_before:
+        elif self._failed and self.verdict is not None and not failed_before:
             return
         self.verdict = verdict
 

@@ -147,6 +147,7 @@ def situations() -> Mapping[str, Headline]:
         "All reopen": say(CLOSED, CLOSED, after=2.0),
         "More than half have been closed for a moment": say(CLOSED, CLOSED, WITHIN, after=5.0),
         "Half have been closed for a moment": say(CLOSED, WITHIN, after=5.0),
+        "One is open, but its right was removed": say(readings.changed(IDLE, audit={"result": "forbidden"}), WITHIN),
         "No client can open one": say(DOWN, WITHIN),
         "No client can open one at the start": say(DOWN, WITHIN, monitor=STARTING),
         "No client could open one for some seconds": say(replace(DOWN, down_for=9.0), WITHIN),

@@ -442,6 +442,16 @@ def test_single_failed_audit_leaves_the_verdict() -> None:
     assert health.verdict is AuditResult.FAILED
 
 
+def test_audit_without_a_right_replaces_the_verdict_at_once_and_ends_no_stall() -> None:
+    health = Health(half)
+    health.found(AuditResult.IDLE)
+    health.found(AuditResult.FORBIDDEN)
+    assert health.verdict is AuditResult.FORBIDDEN
+    health.froze(90.0, 5)
+    health.found(AuditResult.FORBIDDEN)
+    assert health.stalled_for(111.0, 5) == 21.0
+
+
 @pytest.mark.parametrize("frozen", [True, False])
 def test_single_failed_audit_leaves_a_stall_after_earlier_failures(frozen: bool) -> None:  # noqa: FBT001 - a parameter
     health = Health(half)
