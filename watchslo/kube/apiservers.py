@@ -133,13 +133,13 @@ def addresses(slices: Iterable[_Slice]) -> tuple[str, ...]:
     return tuple(sorted(next(filter(None, (found[family] for family in _FAMILIES)), ())))
 
 
-def socket_of(url: str) -> tuple[str, int | None]:
+def socket_of(url: str) -> tuple[str, int]:
     """Return the host and port of a URL in the one form in which addresses can be compared."""
     where = urlsplit(url)
     host = where.hostname or ""
     with contextlib.suppress(ValueError):  # it is a name
         host = str(ipaddress.ip_address(host))
-    return host, where.port
+    return host, where.port or (80 if where.scheme == "http" else 443)
 
 
 def alive(renewed: list[datetime]) -> int | None:

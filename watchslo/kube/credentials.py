@@ -104,6 +104,11 @@ class CredentialSource:
         assert self._credentials is not None
         return self._credentials.access
 
+    @property
+    def url(self) -> str | None:
+        """The URL that they are for; None before they have been loaded."""
+        return self._credentials.access.url if self._credentials else None
+
     async def are_verified(self) -> bool:
         """Return True if they are sent only to servers whose certificates are verified."""
         try:

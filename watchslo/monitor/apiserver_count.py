@@ -62,6 +62,8 @@ class ApiserverCount:
         if self.is_expected:
             self._due = min(self._due, time.monotonic() + LEASE_SECONDS)
         self._apiservers.set_servers(servers)
+        if servers and servers <= len(announced) and self._apiservers.is_direct(announced):
+            self._apiservers.service.set_peers(1)
         each = {name: apiserver for name, apiserver in self._apiservers.members.items() if name != SERVICE}
         more = servers is not None and bool(each) and servers > len(each) and not self._is_of(announced)
         self._judge(servers, more=more, addresses=len(each))

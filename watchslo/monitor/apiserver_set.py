@@ -4,14 +4,14 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Container
+from collections.abc import AsyncIterator, Callable, Container, Iterable
 from urllib.parse import urlsplit
 
 import structlog
 
 from watchslo.clock.offset import Dating, combine_datings
 from watchslo.config.model import Config
-from watchslo.kube.apiservers import TLS_NAME
+from watchslo.kube.apiservers import TLS_NAME, socket_of
 from watchslo.kube.credentials import Address, CredentialSource
 from watchslo.kube.limiter import Limiters
 from watchslo.model import SERVICE
@@ -29,10 +29,10 @@ class ApiserverSet:
     """All apiservers that are, or may be, asked.
 
     `members` are the apiservers whose resources are watched, by name; there is always one. `service` is whatever
-    answers at the address of the credentials, member or not. `witnesses` are only ticked on. `servers` is the number of
-    apiservers of the cluster, if known, and `cluster_name` its name. `is_open` says whether they can be asked now.
-    `changed` is called when the members or the witnesses change; an apiserver that has left stays open until
-    `close_left`.
+    answers at the address of the credentials, member or not; it is not asked if a member has that address. `witnesses`
+    are only ticked on. `servers` is the number of apiservers of the cluster, if known, and `cluster_name` its name.
+    `is_open` says whether they can be asked now. `changed` is called when the members or the witnesses change; an
+    apiserver that has left stays open until `close_left`.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class ApiserverSet:
             yield
         finally:
             self.is_open = False
-            for apiserver in {*self.all, *self._left}:
+            for apiserver in {self.service, *self.all, *self._left}:
                 await apiserver.close()
             await self._credentials.close()
 
@@ -78,8 +78,15 @@ class ApiserverSet:
 
     @property
     def _asked(self) -> tuple[Apiserver, ...]:
-        """The members and the service."""
+        """The members and the service, unless its address is that of a member."""
+        if self.is_direct([f"//{name}" for name in self.members if name != SERVICE]):
+            return tuple(self.members.values())
         return tuple({SERVICE: self.service, **self.members}.values())
+
+    def is_direct(self, urls: Iterable[str]) -> bool:
+        """Return True if the address of the credentials is one of these, and so that of a single apiserver."""
+        url = self._credentials.url
+        return url is not None and socket_of(url) in map(socket_of, urls)
 
     @property
     def front(self) -> Apiserver:

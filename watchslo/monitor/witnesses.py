@@ -73,7 +73,7 @@ class WitnessSet:
             self._unknown.record("apiservers_unknown", announced)
         else:
             self._unknown.resolve()
-            await self._find(unwatched(announced, members))
+            await self._find(unwatched(announced, members, self._credentials.url))
 
     async def _find(self, urls: list[str]) -> None:
         answers = dict(zip(urls, await asyncio.gather(*(self._reach(url) for url in urls)), strict=True))
@@ -104,9 +104,12 @@ class WitnessSet:
                 await made.close()
 
 
-def unwatched(announced: tuple[str, ...], members: Iterable[str]) -> list[str]:
-    """Return the URLs of the apiservers that are not members; the service leads to a single announced one."""
+def unwatched(announced: tuple[str, ...], members: Iterable[str], service: str | None) -> list[str]:
+    """Return the URLs of the apiservers that are not members; `service` is the URL of the service, if it is known.
+
+    The service leads to a single announced apiserver, and its URL may be that of one of several.
+    """
     if SERVICE in members and len(announced) == 1:
         return []
-    watched = {socket_of(f"//{name}") for name in members}
+    watched = {socket_of((service or "") if name == SERVICE else f"//{name}") for name in members}
     return [url for url in announced if socket_of(url) not in watched][:MOST_WITNESSES]

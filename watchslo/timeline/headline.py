@@ -158,20 +158,21 @@ def _unresponsive(of: Assessment) -> Iterator[BadSentence]:
     if not (silent := of.silent):
         return
     watched = sum(one.watched for one in of.snapshot.apiservers)
-    began = of.now_wall - (silent[0].unresponsive_for or 0.0)
+    began, refuses = of.now_wall - (silent[0].unresponsive_for or 0.0), all(one.refuses for one in silent)
     if len(silent) == watched > 1:
         text = f"None of the {watched} apiservers answers"
     else:
-        verb, what = ("refuse", "connections") if all(one.refuses for one in silent) else ("answer", "nothing")
+        verb, what = ("refuse", "connections") if refuses else ("answer", "nothing")
         text = f"{some_of([_placed(one) for one in silent])} {verb}{'s' if len(silent) == 1 else ''} {what}"
     names = {one.name for one in silent}
     count = sum(line.stream.apiserver in names for line in of.lines)
     watches = counted(count, "watch") if count else "any watch"
+    effect = f"{watches} closed" if refuses and count else f"no event of {watches} can arrive"
     asked = [one for one in of.snapshot.apiservers if one.role is not ApiserverRole.SERVICE]
     cut = all(one.unresponsive_for is not None for one in asked)
     rest = "; nothing else answers either, so the network from here may be cut" if cut else ""
     gone = "; the cluster has withdrawn it" if any(one.withdrawn for one in silent) else ""
-    yield f"{text} {since(began, of.now_wall)}", f"no event of {watches} can arrive{rest}{gone}", began
+    yield f"{text} {since(began, of.now_wall)}", f"{effect}{rest}{gone}", began
 
 
 def _placed(apiserver: ApiserverReading) -> str:
@@ -234,7 +235,9 @@ def _is_down(line: WatchCondition) -> bool:
 
 def _down(of: Assessment) -> Sentence:
     closed, began = of.closed, of.closed[0].since_wall
-    text = f"{len(closed)} of {counted(len(of.lines), 'watch')} cannot be kept open{_since(closed, of.now_wall)}"
+    waits = all(line.condition is Condition.CLOSED and of.now_wall - began < CLOSED_SECONDS for line in closed)
+    does = "wait to reopen" if waits and not any(map(_is_down, closed)) else "cannot be kept open"
+    text = f"{len(closed)} of {counted(len(of.lines), 'watch')} {does}{_since(closed, of.now_wall)}"
     failure, names = closed[0].stream.session.last_failure, some_of([line.name for line in closed])
     why = FORBIDDEN_AUDIT if closed[0].stream.up else failure.message if failure else ""
     return text, f"{names}. {why}".rstrip(), began

@@ -174,6 +174,7 @@ class Door:
         self.name = name
         self._observe = observe
         self.requests: Counter[tuple[str, str]] = Counter()
+        self.not_ready = 0
         self.responsiveness = Responsiveness()
 
     async def __aenter__(self) -> Self:

@@ -55,9 +55,9 @@ def verified_tls() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
-def credentials(tls: ssl.SSLContext | None) -> CredentialSource:
+def credentials(tls: ssl.SSLContext | None, url: str = "https://nowhere.test") -> CredentialSource:
     async def load() -> Credentials:
-        return Credentials(Access("https://nowhere.test", tls=tls), {})
+        return Credentials(Access(url, tls=tls), {})
 
     return CredentialSource(load)
 

@@ -13,6 +13,7 @@ resources change ten times a second from the beginning. Hosts are numbers: `pods
 - `cluster NAME VALUE` sets an attribute of the cluster. `refuse KIND KEY REASON` makes requests fail, `allow` ends it.
 - `send pods` ends the watches of pods, `send pods@2 BOOKMARK 200` sends a line to the one at 10.0.0.2, and
   `send addresses reset` breaks the watch of addresses.
+- `credentials for 1` lets a monitor that starts later have credentials for the address of 10.0.0.1.
 - `refresh 20` lets a monitor that starts later discover, and count apiservers, every 20 s, not every 180 s.
 """
 
@@ -28,6 +29,7 @@ from tests.unit.monitor.inside import Running, credentials, keep_writing, verifi
 from tests.unit.monitor.scene import HOSTS, Scene, counts, grouped, pause, place, shown
 from watchslo.config.model import Config
 from watchslo.kube.apiservers import LEASES, SLICES
+from watchslo.kube.credentials import CredentialSource
 from watchslo.model import Resource
 from watchslo.monitor.readiness import StartState
 from watchslo.snapshot import Snapshot
@@ -51,6 +53,7 @@ class MonitorScene(Scene):
         apiservers, _, written = beginning.partition(", writing ")
         self._cluster.announce(*(_host(str(number + 1)) for number in range(int(apiservers.split()[0]))))
         self._written = [_resource(key) for key in written.split()]
+        self._credentials: CredentialSource | None = None
 
     async def _shut_down(self) -> None:
         if self._run is not None:
@@ -71,6 +74,9 @@ class MonitorScene(Scene):
                 return self._news(keep_writing(self._cluster, *map(_resource, keys), seconds=float(seconds)))
             case ["look", *words]:
                 return self._look(words)
+            case ["credentials", "for", host]:
+                self._credentials = credentials(verified_tls(), f"https://{_host(host)}:6443")
+                self._runner.run(self._credentials.access())  # as every request does
             case ["refresh", seconds]:
                 self._patches.setattr("watchslo.monitor.supervisor.REFRESH_SECONDS", float(seconds))
             case ["forget"]:
@@ -100,7 +106,7 @@ class MonitorScene(Scene):
             return
         if self._written:
             self._begin(keep_writing(self._cluster, *self._written, seconds=1e6))
-        self._run = Running(config, credentials=credentials(verified_tls()))
+        self._run = Running(config, credentials=self._credentials or credentials(verified_tls()))
         self._begin(self._run.supervisor.run(self._run.stop))
 
     async def _act(self, words: list[str]) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from watchslo.app.doctor.addresses import (
@@ -25,7 +25,7 @@ from watchslo.app.doctor.monitors import monitor_findings, read_operator_objects
 from watchslo.app.doctor.rights import required_rights, review_rights, rights_findings
 from watchslo.config.model import Config
 from watchslo.errors import ConfigError, ConnectError
-from watchslo.kube.apiservers import count_apiservers, read_addresses
+from watchslo.kube.apiservers import count_apiservers, read_addresses, socket_of
 from watchslo.kube.client import Client
 from watchslo.kube.credentials import CredentialSource
 from watchslo.kube.discovery import Catalogue, Discovery
@@ -110,12 +110,18 @@ class ClusterChecks:
                 with_time_limit(count_apiservers(client), VERSION_SECONDS),
             )
             revealed = await self._revealed_storage(client)
-            others = await self._announced(() if isinstance(announced, Failure) else announced, first)
+            urls = () if isinstance(announced, Failure) else announced
+            wanted = self._config.kubernetes.apiservers
+            if wanted != "each" and self._apiservers.is_direct(urls):
+                wanted = urls  # the address of the credentials is that of one of them
+            elif self._apiservers.is_direct(urls):
+                first = [replace(one, role=ApiserverRole.MEMBER) for one in first]
+            others = await self._announced(urls, first)
             reports += await self._reports(others)
             found = [
                 *address_findings(reports),
                 *storage_findings(reports, self._config.clock.storage, revealed),
-                *peer_findings(self._config.kubernetes.apiservers, announced, leases),
+                *peer_findings(wanted, announced, leases),
             ]
             answering = [one for one, report in zip([*first, *others], reports, strict=True) if report.answers]
             single = [one.apiserver for one in answering if one.role is not ApiserverRole.SERVICE]
@@ -139,10 +145,11 @@ class ClusterChecks:
     async def _announced(self, urls: tuple[str, ...], known: Sequence[AskedApiserver]) -> list[AskedApiserver]:
         """Open and return the announced apiservers that the daemon would ask in addition to those that are known."""
         if self._config.kubernetes.apiservers == "each":
-            return [await self._opened(url, ApiserverRole.MEMBER) for url in urls]
+            asked = {socket_of(one.url) for one in known}
+            return [await self._opened(url, ApiserverRole.MEMBER) for url in urls if socket_of(url) not in asked]
         if not self._config.wants_witnesses or not await self._credentials.are_verified():
             return []
-        others = unwatched(urls, [one.apiserver.name for one in known])
+        others = unwatched(urls, [one.apiserver.name for one in known], self._credentials.url)
         return [await self._opened(url, ApiserverRole.WITNESS) for url in others]
 
     async def _opened(self, url: str, role: ApiserverRole) -> AskedApiserver:

@@ -30,13 +30,18 @@ OPERATOR = "/apis/monitoring.coreos.com"
 WATCHES = "watch: [{resource: pods}, {resource: nodes}]\n"
 
 
-def secure() -> CredentialSource:
+def secure(url: str = "https://service.test:443") -> CredentialSource:
     """Return credentials that are sent to verified servers only, as for witnesses."""
 
     async def load() -> Credentials:
-        return Credentials(Access("https://service.test:443", tls=ssl.create_default_context()), {})
+        return Credentials(Access(url, tls=ssl.create_default_context()), {})
 
     return CredentialSource(load)
+
+
+def direct() -> CredentialSource:
+    """Return credentials for the address of one of the announced apiservers."""
+    return secure("https://10.0.0.1:6443")
 
 
 @pytest.fixture
@@ -150,7 +155,9 @@ CASES = {
     "each-of-two": Case(announce_two, EACH),
     "each-of-two-one-dead": Case(announce_a_dead_one, EACH),
     "each-of-two-one-elsewhere": Case(announce_one_of_another_cluster, EACH),
+    "each-of-two-one-in-kubeconfig": Case(announce_two, EACH, direct),
     "service-of-two": Case(announce_two),
+    "service-of-two-that-is-one": Case(announce_two, connection=direct),
     "witness-dead": Case(announce_a_dead_one, ONE_ADDRESS, secure),
     "no-token": Case(connection=without_token),
 }
