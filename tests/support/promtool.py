@@ -22,13 +22,15 @@ FEWER_COLLECTIONS = {"GOGC": "400"}
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Series with a value a minute, and what queries on them must give."""
+    """Series with a value every `interval`, and what queries on them must give."""
 
     series: Iterable[Mapping[str, str]]
     queries: Sequence[Query]
+    interval: str = "1m"
 
     def groups(self) -> dict[str, Any]:
         return {
+            "interval": self.interval,
             "input_series": [*self.series],
             "alert_rule_test": [query for query in self.queries if "alertname" in query],
             "promql_expr_test": [query for query in self.queries if "alertname" not in query],
@@ -73,7 +75,7 @@ def complaints_of_test(folder: Path, rules: Rules, cases: Iterable[tuple[str, Ca
     The rules are evaluated `every` so often.
     """
     (folder / "rules.yaml").write_text(json.dumps(rules))  # every JSON document is one of YAML
-    tests = [{"name": name, "interval": "1m", **case.groups()} for name, case in cases]
+    tests = [{"name": name, **case.groups()} for name, case in cases]
     document = {"rule_files": ["rules.yaml"], "evaluation_interval": every, "tests": tests}
     (folder / "test.yaml").write_text(json.dumps(document))
     return _complaints(folder, "test", "rules", "test.yaml")

@@ -201,6 +201,7 @@ def nodes(afflicted: int) -> list[dict[str, str]]:
 UNREACHED = "WatchsloWitnessesUnreached"
 OF_NODES = 'alertstate="firing",alertname=~"WatchsloTargetDown|WatchsloOverloaded"'
 OF_OVERLOAD = 'alertstate="firing",alertname="WatchsloOverloaded"'
+OF_BURN = 'alertstate="firing",alertname="WatchLatencyBudgetBurn"'
 ENDED = {"a:9477": Lives(ends=10)}
 
 
@@ -227,6 +228,16 @@ def special_situations() -> Iterable[tuple[str, Case]]:
             [alerts(29), alerts(49, burn, *TOGETHER), alerts(85)],
         ),
     )
+
+
+def young() -> Iterable[tuple[str, Case]]:
+    """In a cluster that is minutes old, a fault of two minutes spends a fifth of the events that are known."""
+    burn = "WatchLatencyBudgetBurn"
+    short, lasting = ({"a:9477": late(1.0, since=12, until=until)} for until in (16, 10_000))
+    over, lasts = (World(60, faults=faults).series() for faults in (short, lasting))  # two values a minute
+    silent = [alerts(minute, of=OF_BURN) for minute in range(31)]
+    yield "a fault of two minutes pages nobody", Case(over, silent, "30s")
+    yield "one that lasts pages", Case(lasts, [alerts(12, burn, of=OF_BURN)], "30s")
 
 
 def shards() -> Iterable[tuple[str, Case]]:
@@ -453,7 +464,7 @@ def own_threshold() -> Iterable[tuple[str, Case]]:
 
 SECTIONS: Mapping[Callable[[], Iterable[tuple[str, Case]]], Rules] = {
     **dict.fromkeys((seen_by_the_only_instance, seen_by_two_of_three_instances, seen_by_one_of_three_instances), RULES),
-    **dict.fromkeys((special_situations, silence, recorded_values, all_watches, renamed_instance), RULES),
+    **dict.fromkeys((special_situations, young, silence, recorded_values, all_watches, renamed_instance), RULES),
     shards: SHARDED,
     clusters: BY_CLUSTER,
     proven_verdicts: PROVEN,

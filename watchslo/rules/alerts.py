@@ -13,6 +13,7 @@ from watchslo.config.values import format_duration
 from watchslo.model import SERVICE
 from watchslo.rules import names
 from watchslo.rules.alert_builder import AlertBuilder
+from watchslo.rules.indicators import events_indicator
 from watchslo.rules.promql import by, enclosed, joined, number, select
 from watchslo.rules.rule import RuleDefinition, RuleGroup
 from watchslo.rules.settings import RuleSettings
@@ -28,6 +29,7 @@ from watchslo.rules.windows import (
     RECORDED_EVERY,
     SLOWLY_RECORDED_EVERY,
     WindowPair,
+    error_budget,
 )
 from watchslo.snapshot import OverallVerdict
 
@@ -38,6 +40,7 @@ EVENTS, MINUTES, DELIVERY, MONITOR = "watch-latency-events", "watch-latency-minu
 
 LAST_WINDOWS = 15  # how many windows an alert on windows reads
 BAD_WINDOWS = 10
+LITTLE_HISTORY = 0.5  # of the long window of the alert that needs no history
 MIN_COVERAGE = 0.1  # below this share of judged windows, coverage is low
 NOT_JUDGED = 'verdict=~"no_data|undecided"'
 STALLS, STALLS_SECONDS = 3, 30 * MINUTE
@@ -147,13 +150,33 @@ def _burning(config: Config, builder: AlertBuilder, pair: WindowPair, group: Wat
         *_history(builder, pair, group),
     )
     if not config.judges_quantiles:  # proven events need no second instance, and each node has few events
-        return joined("and", (*burning, f"{events_late} >= {FEWEST_LATE_EVENTS}"))
+        enough = [f"{events_late} >= {FEWEST_LATE_EVENTS}"]
+    else:
+        enough = [
+            f"{events_late} >= {FEWEST_LATE_EVENTS} * {every}",
+            f"{_late_instances(builder, pair, group)} > 0.5 * {every}",
+        ]
+    over = [] if pair.history else [_burned_out(config, builder, pair, group)]
+    return joined("unless", (joined("and", (*burning, *enough)), *over))
+
+
+def _burned_out(config: Config, builder: AlertBuilder, pair: WindowPair, group: WatchGroup) -> str:
+    """Return the condition that little is recorded yet, and that the last minute no longer burns.
+
+    In a cluster that is minutes old, a fault of two minutes spends much of what is known: it pages only while it lasts.
+    """
+    factor, kept = pair.factor(group.objective), builder.kept.resource
+    assert factor is not None
+    ratio = events_indicator(config, builder.settings, group).bad_ratio(
+        kept, lambda counter: builder.over("rate", counter, MINUTE)
+    )
+    recorded = builder.over("count_over_time", select(names.EVENTS, group.matcher), LENGTHS[pair.long])
+    little = LITTLE_HISTORY * LENGTHS[pair.long] / builder.settings.shrink
     return joined(
         "and",
         (
-            *burning,
-            f"{events_late} >= {FEWEST_LATE_EVENTS} * {every}",
-            f"{_late_instances(builder, pair, group)} > 0.5 * {every}",
+            f"{ratio} <= {number(factor * error_budget(group.objective))}",
+            f"{recorded} * {_seconds_per_rate(builder)} < {number(little)}",
         ),
     )
 

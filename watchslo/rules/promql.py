@@ -37,7 +37,7 @@ def by(operation: str, labels: Iterable[str], vector: str) -> str:
 
 
 def joined(operator: str, parts: Iterable[str]) -> str:
-    """Join expressions by `and` or `or`, each on separate lines."""
+    """Join expressions by `and`, `or` or `unless`, each on separate lines."""
     given = tuple(parts)
     return given[0] if len(given) == 1 else f"\n{operator}\n".join(_operand(part) for part in given)
 
