@@ -1,6 +1,6 @@
 """Causes over time: a cause begins after several findings in a row, and ends after several evaluations without one."""
 
-from collections.abc import Generator
+from collections.abc import Container, Generator
 from dataclasses import dataclass
 
 from watchslo.diagnose.evidence import Memory
@@ -14,9 +14,12 @@ LATER_BEGIN_FINDINGS = {  # of causes that need more evidence
     Cause.RELIST_STORM: 3,  # the beginning of a plain delay looks like scattered delays
 }
 END_MISSES = 3  # evaluations in a row without the finding until the cause ends
+AFTERMATH_SECONDS = 30.0  # after an incident that touches everything: what is left of it looks like other causes
 CERTAIN_FINDINGS = 3  # findings in a row with high confidence until the cause has it
 
 _Subject = tuple[Cause, str | None, str | None]
+_STORAGE_SLOW: _Subject = (Cause.STORAGE_SLOW, None, None)
+_AFTER_ANY = (Cause.MONITOR_OVERLOADED, Cause.STORAGE_SLOW, Cause.STALLED_STREAM)  # what they rest on is no delay
 
 
 @dataclass(slots=True)
@@ -89,6 +92,7 @@ class Diagnosis:
     def __init__(self) -> None:
         self._memory = Memory()
         self._suspicions: dict[_Subject, _Suspicion] = {}
+        self._incidents: dict[str | None, float] = {}  # when one was seen last, by apiserver; None stands for all
 
     def observe(self, snapshot: Snapshot, now: float) -> Generator[None, None, tuple[CauseReading, ...]]:
         """Return the causes at `now`, in monotonic seconds, the most certain first; pause after short steps."""
@@ -96,7 +100,10 @@ class Diagnosis:
         evidence = yield from self._memory.evidence(snapshot)
         found: Findings = (yield from find(evidence)) if evidence else ()
         subjects = {(one.cause, one.apiserver, one.watch): (one, row) for one, row in reversed(found)}
+        self._note_incidents(snapshot, now, subjects)
         for subject, (finding, row) in subjects.items():
+            if subject not in self._suspicions and self._is_aftermath(subject, now):
+                continue
             made = _Suspicion(snapshot.at_wall, finding, row.next)
             self._suspicions.setdefault(subject, made).add(finding, row)
         for subject in self._suspicions.keys() - subjects.keys():
@@ -110,3 +117,16 @@ class Diagnosis:
         readings = [one.reading() for one in self._suspicions.values() if one.begun]
         causes = [*Cause]
         return tuple(sorted(readings, key=lambda one: (-_ORDER.index(one.confidence), causes.index(one.cause))))
+
+    def _note_incidents(self, snapshot: Snapshot, now: float, found: Container[_Subject]) -> None:
+        """Note when the storage was last found slow, and when each apiserver was last silent."""
+        storage = self._suspicions.get(_STORAGE_SLOW)
+        silent = [one.name for one in snapshot.apiservers if one.unresponsive_for is not None]
+        slow = [None] if storage is not None and storage.begun and _STORAGE_SLOW in found else []
+        self._incidents |= dict.fromkeys((*slow, *silent), now)
+        self._incidents = {place: at for place, at in self._incidents.items() if now - at < AFTERMATH_SECONDS}
+
+    def _is_aftermath(self, subject: _Subject, now: float) -> bool:
+        """Return True if an incident at the place of a cause has just ended."""
+        ended = [at for place, at in self._incidents.items() if place in (None, subject[1]) and at < now]
+        return bool(ended) and subject[0] not in _AFTER_ANY

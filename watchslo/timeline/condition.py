@@ -13,6 +13,7 @@ CLOSED_SECONDS = 10.0  # a healthy watch reopens within this time
 RECOVERY_SECONDS = 30.0  # after which a watch without events has been audited again
 PROVEN_SECONDS = 60.0  # for which a proven late event makes a watch late, if there are no quantiles
 FORGIVEN_SECONDS = 60.0  # a condition that returns within this time never ended: too few events came in between
+SETTLED_SECONDS = 15.0  # a watch that was undecided for a moment is within again after three evaluations
 IDLE = "idle"  # the result of an audit of a watch that has nothing to deliver
 FORBIDDEN = "forbidden"  # the result of one that lacks a right, so that the watch will not be opened again
 
@@ -124,6 +125,8 @@ class Judge:
         self._spans: dict[Condition, tuple[float, float]] = {}  # when each condition began, and when it was last seen
         self._proven = _ProvenEvents()
         self._recovery = _Recovery()
+        self._was_within = False
+        self._doubted_wall = -math.inf  # when it was undecided last, after it had been within
 
     def condition(self, stream: StreamReading, now_wall: float) -> WatchCondition:
         """Return the condition of the watch now. `within` ends every other condition; a short interruption does not."""
@@ -131,6 +134,7 @@ class Judge:
         condition = _condition(stream, window, is_late=self._proven.is_late(stream, now_wall))
         if not self._recovery.is_proven(condition, stream, now_wall):
             condition = Condition.NOT_MEASURED
+        condition = self._settled(condition, now_wall)
         began, seen = self._spans.get(condition, (now_wall, now_wall))
         if now_wall - seen > FORGIVEN_SECONDS:
             began = now_wall
@@ -140,6 +144,15 @@ class Judge:
         self._recovery.note(condition, began, stream, now_wall)
         p50, judged = quantile_of(window, P50), quantile_of(window, stream.track.objective.quantile)
         return WatchCondition(stream, window, p50, judged, condition, began)
+
+    def _settled(self, condition: Condition, now_wall: float) -> Condition:
+        """Return `undecided` for a moment longer: events at the end of a fault make a watch change to and fro."""
+        if condition is Condition.WITHIN and now_wall - self._doubted_wall < SETTLED_SECONDS:
+            return Condition.UNDECIDED
+        if condition is Condition.UNDECIDED and self._was_within:
+            self._doubted_wall = now_wall
+        self._was_within |= condition is Condition.WITHIN
+        return condition
 
 
 class _ProvenEvents:

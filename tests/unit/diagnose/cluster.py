@@ -81,6 +81,7 @@ class Apiserver:
     trips: tuple[float, ...] = (TICK_SECONDS,) * TICKS
     silent: float = 0.3
     failure: str | None = None
+    unresponsive_for: float | None = None
     role: ApiserverRole = ApiserverRole.MEMBER
     ticking: bool = True
     confirmed: bool = True
@@ -251,7 +252,13 @@ def _apiserver(name: str, one: Apiserver, wall: float) -> ApiserverReading:
     own = ApiserverMetricsReading(processes=one.processes, recent=recent)
     requests = dict(one.requests)
     return replace(
-        readings.SERVICE, name=name, role=one.role, requests=requests, not_ready=one.not_ready, own_metrics=own
+        readings.SERVICE,
+        name=name,
+        role=one.role,
+        requests=requests,
+        not_ready=one.not_ready,
+        unresponsive_for=one.unresponsive_for,
+        own_metrics=own,
     )
 
 

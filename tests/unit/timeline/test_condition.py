@@ -50,6 +50,15 @@ def condition(one: StreamReading) -> Condition:
 
 
 class TestCondition:
+    def test_watch_that_was_undecided_for_a_moment_is_within_only_after_some_evaluations(self) -> None:
+        watches = (WITHIN, UNDECIDED, WITHIN, UNDECIDED, WITHIN, WITHIN, WITHIN)
+        said = [line.condition for line in lines(*((5.0 * number, one) for number, one in enumerate(watches)))]
+        assert said == [Condition.WITHIN, *[Condition.UNDECIDED] * 5, Condition.WITHIN]
+
+    def test_watch_that_was_never_within_before_is_within_at_once(self) -> None:
+        _, second = lines((0.0, UNDECIDED), (5.0, WITHIN))
+        assert second.condition is Condition.WITHIN
+
     def test_condition_comes_from_the_window_of_the_objective(self) -> None:
         assert [condition(one) for one in (WITHIN, LATE, UNDECIDED, FEW)] == [
             Condition.WITHIN,
