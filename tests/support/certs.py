@@ -1,6 +1,7 @@
 """A throw-away certificate authority made with the `openssl` command."""
 
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,9 +30,9 @@ class Authority:
         self._pair = self._self_signed()
         self.ca = self._pair.certificate
 
-    def server(self, name: str, hosts: tuple[str, ...] = ("localhost",), ip: str = "127.0.0.1") -> Pair:
-        """Issue a server certificate for `hosts` and `ip`."""
-        alternatives = ",".join([f"IP:{ip}", *(f"DNS:{host}" for host in hosts)])
+    def server(self, name: str, hosts: tuple[str, ...] = ("localhost",), ips: Sequence[str] = ("127.0.0.1",)) -> Pair:
+        """Issue a server certificate for `hosts` and `ips`."""
+        alternatives = ",".join([*(f"IP:{ip}" for ip in ips), *(f"DNS:{host}" for host in hosts)])
         return self._issue(name, f"/CN={name}", f"subjectAltName={alternatives}\nextendedKeyUsage=serverAuth\n")
 
     def client(self, user: str, group: str = "watchslo:tests", days: int = DAYS) -> Pair:

@@ -30,6 +30,7 @@ from tests.support.process import PATIENCE_SECONDS, Process, Started, eventually
 from tests.support.writer import StatusError, Writer, given_up
 
 HOST = "127.0.0.1"
+SECURE_PORT = 6443  # of an apiserver with an address of its own
 SERVICE_NAME = "kubernetes.default.svc"  # every apiserver's certificate is valid for it
 RPC_SECONDS = PATIENCE_SECONDS
 LEADER_SECONDS = PATIENCE_SECONDS
@@ -166,13 +167,26 @@ class Etcd(Started):
 
 
 class Apiserver:
-    """One kube-apiserver; `ControlPlane` makes them."""
+    """One kube-apiserver; `ControlPlane` makes them. With a `host` of its own, it announces that address."""
 
-    def __init__(self, folder: Path, name: str, program: Path, flags: Sequence[str], trust: tuple[Path, str]) -> None:
-        self._port = Port()
-        self.url = f"https://{HOST}:{self._port.number}"
+    def __init__(
+        self,
+        folder: Path,
+        name: str,
+        program: Path,
+        flags: Sequence[str],
+        trust: tuple[Path, str],
+        host: str | None = None,
+    ) -> None:
+        self._reserved = Port() if host is None else None
+        self._where = host or HOST, self._reserved.number if self._reserved else SECURE_PORT
+        self.url = "https://{}:{}".format(*self._where)
         self._ca, self._token = trust
-        own = [f"--bind-address={HOST}", f"--secure-port={self._port.number}", f"--cert-dir={folder / name}"]
+        own = [
+            f"--bind-address={self._where[0]}",
+            f"--secure-port={self._where[1]}",
+            f"--cert-dir={folder / name}",
+        ]
         self._command = [str(part) for part in (program, *own, *flags)]
         self.process = Process(folder, name, self._command)
 
@@ -196,7 +210,8 @@ class Apiserver:
 
     def close(self) -> None:
         self.process.kill()  # a clean end takes seconds, and no test judges it
-        self._port.release()
+        if self._reserved:
+            self._reserved.release()
 
     def writer(self, token: str) -> Writer:
         """Return a new client of this apiserver that uses `token`."""
@@ -205,8 +220,8 @@ class Apiserver:
     def is_trusted_by(self, ca: Path) -> bool:
         """Return True if this authority issued the certificate that it serves."""
         context = ssl.create_default_context(cafile=ca)
-        with contextlib.suppress(ssl.SSLError), socket.create_connection((HOST, self._port.number)) as plain:
-            context.wrap_socket(plain, server_hostname=HOST).close()
+        with contextlib.suppress(ssl.SSLError), socket.create_connection(self._where) as plain:
+            context.wrap_socket(plain, server_hostname=self._where[0]).close()
             return True
         return False
 
@@ -225,7 +240,7 @@ class ControlPlane(Started):
     """Apiservers that share a storage, which the caller starts and stops; the first is at `url`.
 
     `flags` go to every apiserver and override the defaults; `link` is the URL of a proxy before the storage, if any.
-    `token` is an administrator's.
+    `token` is an administrator's. `hosts` are the addresses of apiservers that announce themselves, each its own.
     """
 
     def __init__(
@@ -237,6 +252,7 @@ class ControlPlane(Started):
         apiservers: int = 1,
         flags: Sequence[str] = (),
         link: str | None = None,
+        hosts: Sequence[str] = (),
     ) -> None:
         self.folder = folder
         self.storage = storage
@@ -244,11 +260,13 @@ class ControlPlane(Started):
         self.token = secrets.token_hex(16)
         self.authority = Authority(folder / "certs")
         self.ca = self.authority.ca
-        self.serving = self.authority.server("kube-apiserver", ("localhost", SERVICE_NAME))
+        self.serving = self.authority.server("kube-apiserver", ("localhost", SERVICE_NAME), (HOST, *hosts))
         self.signing_key = self.authority.key("service-accounts")
         self._common = [*self._flags(), *flags]
         self.apiservers: list[Apiserver] = []
-        for _ in range(apiservers):
+        for host in hosts:
+            self.add(link or storage.url, host)
+        for _ in range(0 if hosts else apiservers):
             self.add(link or storage.url)
 
     def start(self) -> None:
@@ -262,11 +280,11 @@ class ControlPlane(Started):
         for apiserver in self.apiservers:
             apiserver.close()
 
-    def add(self, link: str) -> Apiserver:
+    def add(self, link: str, host: str | None = None) -> Apiserver:
         """Add another apiserver, which reaches the storage through `link`; the caller starts it."""
         name = f"apiserver-{len(self.apiservers)}"
         flags = [f"--etcd-servers={link}", *self._common]
-        apiserver = Apiserver(self.folder, name, self._program, flags, (self.ca, self.token))
+        apiserver = Apiserver(self.folder, name, self._program, flags, (self.ca, self.token), host)
         self.apiservers.append(apiserver)
         return apiserver
 

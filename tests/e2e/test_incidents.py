@@ -1,0 +1,93 @@
+"""What happens in the worst nights? Three apiservers that announce themselves, as on a real control plane."""
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.support.assets import Assets
+from tests.support.control_plane import ControlPlane, Etcd
+from tests.support.daemon import LOOK_SECONDS, Daemon, config_file
+from tests.support.own_network import own_network
+from tests.support.process import Process
+
+HOSTS = ("10.99.0.1", "10.99.0.2", "10.99.0.3")
+WATCHES = [{"resource": name} for name in ("pods", "configmaps", "services")]
+LOOKS = 3
+
+
+@pytest.fixture
+def plane(tmp_path: Path, assets: Assets) -> Iterator[ControlPlane]:
+    with (
+        own_network(*HOSTS),
+        Etcd(tmp_path, assets.etcd) as etcd,
+        ControlPlane(tmp_path, assets.kube_apiserver, etcd, hosts=HOSTS) as plane,
+    ):
+        yield plane
+
+
+@pytest.fixture
+def daemon(tmp_path: Path, plane: ControlPlane) -> Iterator[Daemon]:
+    """A daemon that watches each announced apiserver; its kubeconfig names one of them."""
+    config = config_file(tmp_path, watch=WATCHES, kubernetes={"apiservers": "each"})
+    with Daemon(tmp_path, "--config", config, "--kubeconfig", plane.kubeconfig()) as daemon:
+        until(daemon, lambda status: len(members(status)) == len(HOSTS) and is_well(status), "all is well")
+        yield daemon
+
+
+def until(daemon: Daemon, condition: Any, what: str) -> Any:
+    """Wait until a condition holds for what the daemon says, and return that."""
+
+    def found() -> Any:
+        status = daemon.status()
+        return status if condition(status) else None
+
+    return daemon.process.until(found, what, LOOK_SECONDS)
+
+
+def members(status: Any) -> dict[str, Any]:
+    return {one["name"]: one for one in status["apiservers"] if one["watched"]}
+
+
+def is_well(status: Any) -> bool:
+    return bool(status["verdict"]) and status["verdict"]["verdict"] == "good"
+
+
+@contextlib.contextmanager
+def standing_still(process: Process) -> Iterator[None]:
+    process.signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        process.signal(signal.SIGCONT)
+
+
+def test_hung_apiserver_stays_in_the_headline_after_the_others_have_withdrawn_it(
+    plane: ControlPlane, daemon: Daemon
+) -> None:
+    """Its lease ends after 15 s, and the others take its address from the EndpointSlice."""
+    hung = urlsplit(plane.apiservers[1].url).netloc
+    assert members(daemon.status()).keys() == {urlsplit(one.url).netloc for one in plane.apiservers}
+    assert {one["role"] for one in daemon.status()["apiservers"]} == {"member"}, "none is counted twice"
+    with standing_still(plane.apiservers[1].process):
+        until(daemon, lambda status: status["verdict"]["verdict"] == "unresponsive", "it is missed")
+        until(daemon, lambda status: "has withdrawn it" in status["verdict"]["figures"], "it is withdrawn")
+        for _ in range(LOOKS):
+            verdict = daemon.status()["verdict"]
+            assert (verdict["verdict"], verdict["level"]) == ("unresponsive", "bad")
+            assert f"{hung} answers nothing" in verdict["text"]
+            assert daemon.scrape().value("watchslo_apiserver_up", apiserver=hung) == 0
+    until(daemon, lambda status: is_well(status) and not members(status)[hung]["withdrawn"], "it is back")
+
+
+def test_stopped_etcd_is_said_to_answer_no_apiserver(plane: ControlPlane, daemon: Daemon) -> None:
+    with standing_still(plane.etcd.process):
+        status = until(daemon, lambda status: status["verdict"]["verdict"] == "storage_silent", "it is missed")
+        assert status["verdict"]["level"] == "bad"
+        assert "nothing can be written" in status["verdict"]["text"]
+        assert status["trust"]["level"] != "bad", "the stopped clock is no problem of watchslo"
+    until(daemon, is_well, "it is back")
