@@ -276,7 +276,7 @@ def test_top_sorts_filters_and_explains_the_watches_of_a_demo(home: Path) -> Non
             terminal.until(lambda: len(watches(terminal)) == len(RESOURCES), "all again")
             terminal.press("q")
             left(terminal, home)
-        measured = [rf"^{re.escape(name)} .* P99 +[≲~\d]" for name in RESOURCES]
+        measured = [rf"^{re.escape(name)} .* P99 +[<~\d]" for name in RESOURCES]
         demo.until(lambda: all(re.search(one, demo.out, re.MULTILINE) for one in measured), "a line for each")
         demo.signal(signal.SIGINT)
         assert (demo.wait(), demo.err) == (0, "")

@@ -37,9 +37,10 @@ def hints(view: View) -> list[str]:
 def overloaded(view: View) -> Iterator[str]:
     """The machine of watchslo was late, not the apiserver."""
     if view.tainted_seconds > TAINTED_SHARE * view.seconds or any(line.tainted > TAINTED_SHARE for line in view.lines):
+        late = f"{duration(view.tainted_seconds)} of {duration(view.seconds)}"
         yield (
-            f"This machine was too busy to measure for {duration(view.tainted_seconds)}, and events of that time are "
-            "left out: stop other load on it, or measure from another machine."
+            f"This machine was too busy to measure for {late}, and events of that time are left out: stop other "
+            "load on it, or measure from another machine."
         )
 
 

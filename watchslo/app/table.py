@@ -84,4 +84,4 @@ def _estimate(line: Line, q: float) -> str:
         return ABSENT
     if quantile.resolved:
         return estimated(quantile.estimate, rough=quantile.rough)
-    return f"≲ {duration(quantile.estimate if line.resolution is None else line.resolution)}"
+    return f"< {duration(quantile.estimate if line.resolution is None else line.resolution)}"

@@ -27,7 +27,8 @@ from watchslo.timeline.explanation import labelled
 from watchslo.timeline.format import ABSENT, duration, estimated
 from watchslo.timeline.timeline import Account
 
-WORST_FIRST = tuple(Condition)
+WORST_FIRST = (*(one for one in Condition if one is not Condition.IDLE), Condition.IDLE)
+"""The worst comes first; idle watches have no figures, so they come last."""
 STORAGE = {
     "pending": "storage not proven yet",
     "foreign": "another storage",
@@ -206,7 +207,7 @@ def estimate_text(figure: FigureUpdate | None) -> str:
         return ABSENT
     if figure.resolved:
         return ABSENT if figure.estimate is None else estimated(figure.estimate, rough=figure.rough)
-    return f"below {duration(figure.round_trip)}" if figure.round_trip else "below resolution"
+    return f"< {duration(figure.round_trip)}" if figure.round_trip else "below resolution"
 
 
 def bounds_text(figure: FigureUpdate | None) -> str:

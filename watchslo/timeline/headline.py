@@ -212,7 +212,11 @@ def _clock_stopped(of: Assessment) -> Sentence:
     if age == float("inf"):
         return f"Cannot tell: {subject} has not ticked yet.", why, None
     began = of.now_wall - age
-    return f"Cannot tell: {subject} has not ticked {since(began, of.now_wall)}.", why, began
+    reason, _, more = why.partition(". ")  # what the apiserver says comes after it
+    if not every or not reason:
+        return f"Cannot tell: {subject} has not ticked {since(began, of.now_wall)}.", why, began
+    text = f"Cannot tell {since(began, of.now_wall)}: {reason[0].lower()}{reason[1:].rstrip('.')}."
+    return text, _both(f"{subject} does not tick", more), began
 
 
 def _storage_silent(of: Assessment) -> Sentence:

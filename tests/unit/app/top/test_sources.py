@@ -184,7 +184,7 @@ async def test_instance_of_a_service_has_the_certificate_and_the_host_of_the_ser
     tmp_path: Path, answers: Answers
 ) -> None:
     authority = Authority(tmp_path / "certs")
-    pair = authority.server("service", ("watchslo.svc",), "192.0.2.1")
+    pair = authority.server("service", ("watchslo.svc",), ("192.0.2.1",))
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(pair.certificate, pair.key)
     hosts: list[str] = []
