@@ -43,6 +43,7 @@ class DayHistory:
         self._former = np.zeros(MINUTES, np.uint8)  # the worst minutes of watches that are not kept any more
         self._added = math.inf
         self._now = 0
+        self._last_bad: int | None = None
 
     def add(self, at_wall: float, windows: Mapping[Key, Mapping[str, int]]) -> None:
         """Add the counters of all watches; `windows` maps each watch to its counts by verdict."""
@@ -74,6 +75,13 @@ class DayHistory:
         return np.roll(worst, -(self._now + 1) % MINUTES)
 
     @property
+    def last_bad_wall(self) -> float | None:
+        """When the newest bad minute of any watch began, in Unix seconds; None if none was bad for a day."""
+        if self._last_bad is None or self._now - self._last_bad >= MINUTES:
+            return None
+        return self._last_bad * MINUTE_SECONDS
+
+    @property
     def last_minute_wall(self) -> float:
         """When the newest minute began, in Unix seconds."""
         return self._now * MINUTE_SECONDS
@@ -96,6 +104,8 @@ class DayHistory:
 
     def _mark(self, key: Key, after_wall: float, until_wall: float, verdict: Minute) -> None:
         first, last = (math.floor(wall / MINUTE_SECONDS - 0.5) for wall in (after_wall, until_wall))
+        if verdict is Minute.BAD:
+            self._last_bad = max(self._last_bad or 0, last)
         for number in range(max(first + 1, self._now - MINUTES + 1), last + 1):
             place = number % MINUTES
             self._minutes[key][place] = max(self._minutes[key][place], verdict)

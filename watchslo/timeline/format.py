@@ -41,10 +41,15 @@ def moment(wall: float) -> str:
     return datetime.fromtimestamp(wall, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
+def minute_of_day(wall: float, now_wall: float) -> str:
+    """Return `14:02 UTC`, with the date if it is another day."""
+    then, now = datetime.fromtimestamp(wall, UTC), datetime.fromtimestamp(now_wall, UTC)
+    return f"{then:%H:%M} UTC" if then.date() == now.date() else f"{then:%Y-%m-%d %H:%M} UTC"
+
+
 def since(wall: float, now_wall: float) -> str:
     """Return `since 14:02 UTC`, with the date if it is another day."""
-    then, now = datetime.fromtimestamp(wall, UTC), datetime.fromtimestamp(now_wall, UTC)
-    return f"since {then:%H:%M} UTC" if then.date() == now.date() else f"since {then:%Y-%m-%d %H:%M} UTC"
+    return f"since {minute_of_day(wall, now_wall)}"
 
 
 def lasting(seconds: float) -> str:

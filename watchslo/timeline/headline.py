@@ -17,7 +17,18 @@ from watchslo.snapshot import (
     Snapshot,
 )
 from watchslo.timeline.condition import CLOSED_SECONDS, FORBIDDEN, Condition, WatchCondition
-from watchslo.timeline.format import MINUTE, NAMED, counted, duration, estimated, lasting, percentile, since, some_of
+from watchslo.timeline.format import (
+    MINUTE,
+    NAMED,
+    counted,
+    duration,
+    estimated,
+    lasting,
+    minute_of_day,
+    percentile,
+    since,
+    some_of,
+)
 from watchslo.timeline.proven_hour import NOTHING_PROVEN, ProvenHour
 from watchslo.timeline.verdict import Facts, Level, decide
 
@@ -48,12 +59,16 @@ class Headline:
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """What the headline is about. `overloaded` says that this process could not keep up in the last minute."""
+    """What the headline is about. `overloaded` says that this process could not keep up in the last minute.
+
+    `last_bad_wall` is when the newest bad minute of the last day began; None if there was none.
+    """
 
     snapshot: Snapshot
     lines: Sequence[WatchCondition]
     overloaded: bool = False
     hour: ProvenHour = NOTHING_PROVEN
+    last_bad_wall: float | None = None
 
     @property
     def now_wall(self) -> float:
@@ -268,6 +283,8 @@ def _undecided(of: Assessment) -> Sentence:
 def _good(of: Assessment) -> Sentence:
     """Say how many watches the verdict is based on, and up to where latencies look alike."""
     text, figures = _connected(of) if of.of(Condition.CONNECTED) else _well(of.lines)
+    if of.last_bad_wall is not None:
+        figures = _both(figures, f"last bad minute {minute_of_day(of.last_bad_wall, of.now_wall)}")
     if not (coarse := _coarse(of)):
         return text, figures, None
     ticks = f"ticks take {duration(coarse)}, and latencies below that look alike"

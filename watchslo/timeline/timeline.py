@@ -72,7 +72,9 @@ class Timeline:
         self.account = Account(
             number=self.account.number + 1 if self.account else 1,
             snapshot=snapshot,
-            headline=headline(Assessment(snapshot, tuple(lines.values()), self._trust.overloaded, hour)),
+            headline=headline(
+                Assessment(snapshot, tuple(lines.values()), self._trust.overloaded, hour, self.day.last_bad_wall)
+            ),
             lines=tuple(lines.values()),
             checks=checks,
             happened=happened,

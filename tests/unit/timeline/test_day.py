@@ -45,6 +45,16 @@ def test_verdict_marks_its_minute() -> None:
     assert judged.day.overall().tolist() == judged.day.of(PODS).tolist()
 
 
+def test_newest_bad_minute_is_known_for_a_day() -> None:
+    judged = Judged()
+    assert judged.day.last_bad_wall is None
+    judged.judge("good", "bad", "bad", "good")
+    newest = MINUTES - 1 - max(np.flatnonzero(judged.day.overall() == Minute.BAD))
+    assert judged.day.last_bad_wall == judged.day.last_minute_wall - 60.0 * newest
+    judged.judge(*["good"] * MINUTES)
+    assert judged.day.last_bad_wall is None
+
+
 def test_newest_minute_is_last() -> None:
     judged = Judged(NOON + DELAY + 30)
     judged.judge("bad")

@@ -60,6 +60,7 @@ def say(
     before: tuple[StreamReading, ...] = (),
     causes: tuple[CauseReading, ...] = (),
     hour: ProvenHour = NOTHING_PROVEN,
+    last_bad: float | None = None,
     **changes: Any,
 ) -> Headline:
     """Return what is said of these watches, `after` seconds in which they were so, or were as `before`."""
@@ -69,7 +70,7 @@ def say(
         judge.condition(one, NOW)
     lines = [judge.condition(one, NOW + after) for judge, one in zip(judges, made, strict=True)]
     snapshot = replace(readings.SNAPSHOT, streams=made, causes=causes, at_wall=NOW + after, **changes)
-    return headline(Assessment(snapshot, lines, hour=hour))
+    return headline(Assessment(snapshot, lines, hour=hour, last_bad_wall=last_bad))
 
 
 def clock(ago: float | None = None, failure: str | None = None, gap: float | None = None) -> DomainReading:
@@ -117,6 +118,8 @@ def situations() -> Mapping[str, Headline]:
         "All are within": say(WITHIN, WITHIN),
         "All are within thresholds that differ": say(WITHIN, of_threshold(2.0)),
         "Some are within; the others are idle, have few events or none": say(WITHIN, IDLE, FEW, SILENT),
+        "All are within, after a bad minute": say(WITHIN, WITHIN, last_bad=NOW - 3600.0),
+        "Some are within, after a bad minute of yesterday": say(WITHIN, IDLE, last_bad=NOW - 80_000.0),
         "One is undecided": say(WITHIN, UNDECIDED),
         "The only one is undecided": say(UNDECIDED),
         "The only one is idle": say(IDLE),
