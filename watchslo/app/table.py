@@ -8,8 +8,9 @@ from rich.table import Table
 from watchslo.app.view import Line
 from watchslo.timeline.condition import P50, P999, Condition
 from watchslo.timeline.explanation import labelled
-from watchslo.timeline.format import ABSENT, common_percentile, duration, estimated, percentile
+from watchslo.timeline.format import ABSENT, common_percentile, counted, duration, estimated, percentile
 
+MOST_IDLE = 3  # rows
 UNLIMITED_COLUMNS = 10_000  # the width of files and pipes
 
 STYLES: Mapping[str, str] = {
@@ -44,7 +45,7 @@ def headings(lines: Iterable[Line]) -> tuple[str, ...]:
 def draw(lines: Sequence[Line]) -> Table:
     """Return the lines as a `rich` table, without a header if there are no lines.
 
-    It has P99.9 if a line has, unless that is what is judged.
+    It has P99.9 if a line has, unless that is what is judged. Many idle watches are one row, the last one.
     """
     table = Table(box=None, pad_edge=False, header_style="bold", show_header=bool(lines))
     name, *others = headings(lines)
@@ -55,9 +56,13 @@ def draw(lines: Sequence[Line]) -> Table:
     if tail:
         table.add_column(percentile(P999), justify="right")
     table.add_column("")
-    for line in lines:
+    idle = [line for line in lines if line.condition == Condition.IDLE]
+    folded = idle if len(idle) > MOST_IDLE else []
+    for line in (line for line in lines if line not in folded):
         tail_cell = (_estimate(line, P999),) if tail else ()
         table.add_row(line.name, *figures(line), *tail_cell, status(line), style=style(line))
+    if folded:
+        table.add_row(counted(len(folded), "more watch"), *[""] * (len(table.columns) - 2), Condition.IDLE, style="dim")
     return table
 
 

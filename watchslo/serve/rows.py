@@ -27,8 +27,7 @@ from watchslo.timeline.explanation import labelled
 from watchslo.timeline.format import ABSENT, duration, estimated
 from watchslo.timeline.timeline import Account
 
-WORST_FIRST = (*(one for one in Condition if one is not Condition.IDLE), Condition.IDLE)
-"""The worst comes first; idle watches have no figures, so they come last."""
+WORST_FIRST = tuple(Condition)
 STORAGE = {
     "pending": "storage not proven yet",
     "foreign": "another storage",

@@ -29,7 +29,7 @@ class WatchVerdict(StrEnum):
 
 
 class Condition(StrEnum):
-    """The condition of a watch; the worst comes first.
+    """The condition of a watch; the worst comes first, and what has no figures last.
 
     A watch is `connected` if it is measured without quantiles, and nothing is wrong; `no answer` is its apiserver's.
     """
@@ -41,9 +41,9 @@ class Condition(StrEnum):
     NOT_MEASURED = "not measured"
     UNDECIDED = "undecided"
     FEW_EVENTS = "few events"
-    IDLE = "idle"
     CONNECTED = "connected"
     WITHIN = "within"
+    IDLE = "idle"
 
 
 _CONDITIONS = {

@@ -192,7 +192,7 @@ def test_output_names_unproven_storage_and_closed_watches(
     said = capsys.readouterr().out
     assert "1 of 2 watches cannot be kept open since " in said
     assert "Unproven: k3s stores objects in etcd or in kine" in said
-    assert "Not open: nodes. The apiserver is too busy, or its cache is not ready." in said
+    assert "Not open: nodes. The apiserver is too busy." in said
 
 
 @pytest.mark.parametrize("said", ["[/red] [bold]", ":boom:"])
