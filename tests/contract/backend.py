@@ -50,6 +50,7 @@ OLD = Backend(
     pages_from_cache=False,
     refuses_unready=False,
 )
+NEWEST = replace(CURRENT, name="kube-apiserver-1.37", version="v1.37.")
 MIDDLE = replace(CURRENT, name="kube-apiserver-1.33", version="v1.33.", watch_list=False, pages_from_cache=False)
 OLDEST = replace(OLD, name="kube-apiserver-1.28", version="v1.28.")
 
@@ -60,7 +61,7 @@ def simulated(backend: Backend) -> Backend:
 
 
 BACKENDS = (simulated(CURRENT), simulated(OLD), CURRENT, OLD)
-EVERY_VERSION = (*map(simulated, (CURRENT, MIDDLE, OLD, OLDEST)), CURRENT, MIDDLE, OLD, OLDEST)
+EVERY_VERSION = (*map(simulated, (CURRENT, MIDDLE, OLD, OLDEST)), NEWEST, CURRENT, MIDDLE, OLD, OLDEST)
 """For `make versions`."""
 
 

@@ -66,7 +66,7 @@ ETCD = Program("etcd", "go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/server/v3",
 OLD_KUBE_APISERVER = replace(KUBE_APISERVER, pins="1.30", variable="KUBEBUILDER_ASSETS_OLD")
 FURTHER_KUBE_APISERVERS = tuple(
     replace(KUBE_APISERVER, pins=minor, variable=f"KUBEBUILDER_ASSETS_{minor.replace('.', '_')}")
-    for minor in ("1.33", "1.28")
+    for minor in ("1.37", "1.33", "1.28")
 )
 """Only `make versions` needs these."""
 KUBE_APISERVERS = {program.pins: program for program in (KUBE_APISERVER, OLD_KUBE_APISERVER, *FURTHER_KUBE_APISERVERS)}

@@ -236,7 +236,7 @@ def young() -> Iterable[tuple[str, Case]]:
     short, lasting = ({"a:9477": late(1.0, since=12, until=until)} for until in (16, 10_000))
     over, lasts = (World(60, faults=faults).series() for faults in (short, lasting))  # two values a minute
     silent = [alerts(minute, of=OF_BURN) for minute in range(31)]
-    yield "a fault of two minutes pages nobody", Case(over, silent, "30s")
+    yield "a fault of two minutes fires nothing", Case(over, silent, "30s")
     yield "one that lasts pages", Case(lasts, [alerts(12, burn, of=OF_BURN)], "30s")
 
 

@@ -146,7 +146,7 @@ class Judge:
         return WatchCondition(stream, window, p50, judged, condition, began)
 
     def _settled(self, condition: Condition, now_wall: float) -> Condition:
-        """Return `undecided` for a moment longer: events at the end of a fault make a watch change to and fro."""
+        """Return `undecided` for a moment longer: events at the end of a fault make a watch flap."""
         if condition is Condition.WITHIN and now_wall - self._doubted_wall < SETTLED_SECONDS:
             return Condition.UNDECIDED
         if condition is Condition.UNDECIDED and self._was_within:
