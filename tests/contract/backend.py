@@ -23,6 +23,9 @@ class Backend:
     refuses_unready: bool
     """It answers 429 while a cache is being filled (since 1.31). Before, such requests wait or go to etcd."""
 
+    dispatch_metrics: bool = False
+    """It counts how long events take within it, and all lists in one family (since 1.37)."""
+
     def __str__(self) -> str:
         return self.name
 
@@ -50,7 +53,7 @@ OLD = Backend(
     pages_from_cache=False,
     refuses_unready=False,
 )
-NEWEST = replace(CURRENT, name="kube-apiserver-1.37", version="v1.37.")
+NEWEST = replace(CURRENT, name="kube-apiserver-1.37", version="v1.37.", dispatch_metrics=True)
 MIDDLE = replace(CURRENT, name="kube-apiserver-1.33", version="v1.33.", watch_list=False, pages_from_cache=False)
 OLDEST = replace(OLD, name="kube-apiserver-1.28", version="v1.28.")
 
