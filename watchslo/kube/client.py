@@ -794,7 +794,7 @@ class Client:
         if response.status in _DONE and response.content_type == call.media_type:
             return response, sent
         failure = await _refusal(response, call)
-        self.not_ready += failure.reason in CACHE_NOT_READY
+        self.not_ready += failure.reason in CACHE_NOT_READY and response.status == HTTPStatus.TOO_MANY_REQUESTS
         if failure.action is Action.REAUTHENTICATE:
             self._credentials.reject(access)
         return failure

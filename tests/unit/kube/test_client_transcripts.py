@@ -171,6 +171,9 @@ async def test_requests_match_golden_file(server: Server, golden: Callable[[str,
 
 
 SECRET = "/registry/secrets/default/mine"
+CONVERSION = b'{"message":"conversion webhook for x/v1, Kind=A failed: Post \\"https://a.b.svc/\\": refused"}'
+UNFILLED = b'{"message":"storage is (re)initializing"}'
+UNCONVERTED = CONVERSION.replace(b"conversion", b"storage is (re)initializing: failed to list: conversion", 1)
 NAMES_AN_OBJECT = json.dumps({"kind": "Status", "message": f"unable to decode object at key {SECRET}"}).encode()
 NO_LEADER = b'{"kind":"Status","message":"etcdserver: no leader"}'
 NEXT_TOKEN = b'{"kind":"Status","metadata":{"continue":"abc=="},"code":410,"reason":"Expired"}'
@@ -189,6 +192,9 @@ WATCH = watching(WatchRequest(41, 300), PLAIN)
 FAILURES: dict[str, tuple[Ask, list[bytes | Reply]]] = {
     **{f"tick: {code}": (tick, [answer(b"", code, "Location: http://elsewhere.invalid/")]) for code in CODES},
     "tick: 429 with Retry-After": (tick, [answer(b"", "429 Too Many Requests", "Retry-After: 7")]),
+    "tick: 429 of a watch cache that is not filled": (tick, [answer(UNFILLED, "429 Too Many Requests")]),
+    "tick: 429 of a cache that a webhook keeps empty": (tick, [answer(UNCONVERTED, "429 Too Many Requests")]),
+    "tick: 500 of a webhook": (tick, [answer(CONVERSION, INTERNAL)]),
     "tick: 410 with another token": (tick, [answer(NEXT_TOKEN, GONE)]),
     "tick: a Status is quoted": (tick, [answer(EXPIRED, GONE)]),
     "tick: plain text is quoted": (tick, [answer(b"404 page not found\n", "404 Not Found", media="text/plain")]),
@@ -268,7 +274,7 @@ async def test_failures_match_golden_file_and_name_no_object(
         states[name] = [
             ", ".join((failure.reason, failure.action, *shown)),
             failure.message.replace(server.url, "URL"),
-            f"counted: {', '.join(counted)}",
+            f"counted: {', '.join([*counted, *(['not ready'] if client.not_ready else [])])}",
         ]
     said = of_states(states)
     assert "mine" not in said
