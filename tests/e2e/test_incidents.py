@@ -2,6 +2,7 @@
 
 import contextlib
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from tests.support.process import Process
 HOSTS = ("10.99.0.1", "10.99.0.2", "10.99.0.3")
 WATCHES = [{"resource": name} for name in ("pods", "configmaps", "services")]
 LOOKS = 3
+UNRESPONSIVE_SECONDS = 10.0
 
 
 @pytest.fixture
@@ -51,6 +53,11 @@ def until(daemon: Daemon, condition: Any, what: str) -> Any:
 
 def members(status: Any) -> dict[str, Any]:
     return {one["name"]: one for one in status["apiservers"] if one["watched"]}
+
+
+def watches_of(apiserver: str, status: Any) -> list[bool]:
+    """Return which of its watches are open."""
+    return [one["up"] for one in status["streams"] if one["apiserver"] == apiserver]
 
 
 def is_well(status: Any) -> bool:
@@ -91,3 +98,27 @@ def test_stopped_etcd_is_said_to_answer_no_apiserver(plane: ControlPlane, daemon
         assert "nothing can be written" in status["verdict"]["text"]
         assert status["trust"]["level"] != "bad", "the stopped clock is no problem of watchslo"
     until(daemon, is_well, "it is back")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("away", [8.0, 22.0])
+def test_killed_apiserver_refuses_connections_until_it_is_back(
+    plane: ControlPlane, daemon: Daemon, away: float
+) -> None:
+    """Its watches open again soon; the output says how soon."""
+    killed = plane.apiservers[1]
+    name = urlsplit(killed.url).netloc
+    killed.process.kill()
+    began = time.monotonic()
+    if away > UNRESPONSIVE_SECONDS:
+        text = until(daemon, lambda status: status["verdict"]["level"] == "bad", "it is missed")["verdict"]["text"]
+        print(f"{text!r} after {time.monotonic() - began:.1f} s")
+        assert f"{name} refuses connections" in text
+    time.sleep(max(0.0, began + away - time.monotonic()))
+    killed.start()
+    killed.wait_ready()
+    ready = time.monotonic()
+    until(daemon, lambda status: watches_of(name, status) == [True] * len(WATCHES), "its watches are open")
+    print(f"its watches are open {time.monotonic() - ready:.1f} s after it was ready")
+    until(daemon, is_well, "it is back")
+    print(f"all is well {time.monotonic() - ready:.1f} s after it was ready")

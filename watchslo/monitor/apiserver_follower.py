@@ -94,6 +94,8 @@ class ApiserverFollower:
         if found and (is_watching_each or await self._reaches_any(found)):
             if await self._apiservers.watch_at(found):
                 self._count.count_soon()
+            if self.settled.is_set():  # before, all of them are asked anyway
+                await self._apiservers.look_at_new()
         elif found and found != self._known:
             self._log.warning("apiservers_unreachable", addresses=len(found), watching=SERVICE)
         self._known = found

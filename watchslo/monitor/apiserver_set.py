@@ -179,6 +179,10 @@ class ApiserverSet:
         """Ask each member and the service for the version, all at once; one that is slow does not block the others."""
         await asyncio.gather(*(self._look_at(apiserver) for apiserver in self._asked))
 
+    async def look_at_new(self) -> None:
+        """Ask the members whose version is not known: without it, audits prove nothing."""
+        await asyncio.gather(*(self._look_at(one) for one in self.members.values() if one.version is None))
+
     async def _look_at(self, apiserver: Apiserver) -> Failure | None:
         version = await with_time_limit(apiserver.client.version(), VERSION_SECONDS)
         if isinstance(version, Failure):
