@@ -1,7 +1,5 @@
 """What happens in the worst nights? Three apiservers that announce themselves, as on a real control plane."""
 
-import contextlib
-import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +12,6 @@ from tests.support.assets import Assets
 from tests.support.control_plane import ControlPlane, Etcd
 from tests.support.daemon import LOOK_SECONDS, Daemon, config_file
 from tests.support.own_network import own_network
-from tests.support.process import Process
 
 HOSTS = ("10.99.0.1", "10.99.0.2", "10.99.0.3")
 WATCHES = [{"resource": name} for name in ("pods", "configmaps", "services")]
@@ -64,15 +61,6 @@ def is_well(status: Any) -> bool:
     return bool(status["verdict"]) and status["verdict"]["verdict"] == "good"
 
 
-@contextlib.contextmanager
-def standing_still(process: Process) -> Iterator[None]:
-    process.signal(signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        process.signal(signal.SIGCONT)
-
-
 def test_hung_apiserver_stays_in_the_headline_after_the_others_have_withdrawn_it(
     plane: ControlPlane, daemon: Daemon
 ) -> None:
@@ -80,7 +68,7 @@ def test_hung_apiserver_stays_in_the_headline_after_the_others_have_withdrawn_it
     hung = urlsplit(plane.apiservers[1].url).netloc
     assert members(daemon.status()).keys() == {urlsplit(one.url).netloc for one in plane.apiservers}
     assert {one["role"] for one in daemon.status()["apiservers"]} == {"member"}, "none is counted twice"
-    with standing_still(plane.apiservers[1].process):
+    with plane.apiservers[1].process.paused():
         until(daemon, lambda status: status["verdict"]["verdict"] == "unresponsive", "it is missed")
         until(daemon, lambda status: "has withdrawn it" in status["verdict"]["figures"], "it is withdrawn")
         for _ in range(LOOKS):
@@ -92,7 +80,7 @@ def test_hung_apiserver_stays_in_the_headline_after_the_others_have_withdrawn_it
 
 
 def test_stopped_etcd_is_said_to_answer_no_apiserver(plane: ControlPlane, daemon: Daemon) -> None:
-    with standing_still(plane.etcd.process):
+    with plane.etcd.process.paused():
         status = until(daemon, lambda status: status["verdict"]["verdict"] == "storage_silent", "it is missed")
         assert status["verdict"]["level"] == "bad"
         assert "nothing can be written" in status["verdict"]["text"]

@@ -3,7 +3,6 @@
 import contextlib
 import itertools
 import os
-import signal
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -26,7 +25,6 @@ from tests.support.etcd_cluster import EtcdCluster
 from tests.support.kept_up import while_kept_up
 from tests.support.kine import Kine, PollProxy, Postgres, Sqlite, is_kine
 from tests.support.partitioned import APART, Partitioned
-from tests.support.process import Process
 from tests.support.sampled import Sampled
 from tests.support.writer import Write, Writer, configmap, pod
 
@@ -251,7 +249,7 @@ def test_members_of_etcd_that_lead_halt_and_die_cost_no_event_and_only_their_api
     def halted() -> Watched:
         watched.forget()
         stacked.etcd.lead(sound)
-        with halting(hurt.process):
+        with hurt.process.paused():
             watched.until(lambda _: ("cache_behind", its_own) in watched.named, "its apiserver is named")
         watched.until_steady()
         return watched
@@ -274,16 +272,6 @@ def test_members_of_etcd_that_lead_halt_and_die_cost_no_event_and_only_their_api
         for play in (halted, killed):
             while_kept_up(lambda: watched.daemon, play, blames_no_other)
         watched.verify()
-
-
-@contextlib.contextmanager
-def halting(process: Process) -> Iterator[None]:
-    """Stop a process by SIGSTOP while the context is open."""
-    process.signal(signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        process.signal(signal.SIGCONT)
 
 
 # Watch caches

@@ -99,7 +99,7 @@ def stopped(process: Callable[[Scene], Process]) -> Strike:
 
     @contextlib.contextmanager
     def strike(scene: Scene) -> Iterator[Hit]:
-        with _stopped(process(scene)):
+        with process(scene).paused():
             yield Hit(apiserver=scene.hit)
 
     return strike
@@ -175,7 +175,7 @@ def etcd_restored(scene: Scene) -> None:
 
 def backup(plane: ControlPlane, folder: Path) -> dict[str, Any]:
     """Copy the data of etcd while it stands still: etcd starts from such a copy as after a SIGKILL."""
-    with _stopped(plane.etcd.process):
+    with plane.etcd.process.paused():
         time.sleep(STOPPED_SECONDS)
         shutil.copytree(plane.etcd.data, folder / "backup")
     return {"token": plane.token}
@@ -505,16 +505,6 @@ def misconfigured(scene: Scene) -> Iterator[Hit]:
         yield Hit()
     finally:
         scene.daemon.configure()
-
-
-@contextlib.contextmanager
-def _stopped(process: Process) -> Iterator[None]:
-    """Keep a process stopped by SIGSTOP while the context is open; its connections stay open."""
-    process.signal(signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        process.signal(signal.SIGCONT)
 
 
 def apiserver(scene: Scene) -> Apiserver:

@@ -28,7 +28,6 @@ Processes are started from the main thread only, and so are the lab and the memb
 """
 
 import contextlib
-import signal
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -68,11 +67,8 @@ class Member:
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         """Stop it by SIGSTOP while the context is open; its connections stay open."""
-        self.apiserver.process.signal(signal.SIGSTOP)
-        try:
+        with self.apiserver.process.paused():
             yield
-        finally:
-            self.apiserver.process.signal(signal.SIGCONT)
 
 
 class HighAvailability:

@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -133,11 +133,19 @@ class Process:
         """Send a signal to it and its children."""
         os.killpg(self.pid, number)
 
-    def pause(self, seconds: float) -> None:
-        """Stop it by SIGSTOP for some seconds; its connections stay open."""
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Stop it by SIGSTOP while the context is open; its connections stay open."""
         self.signal(signal.SIGSTOP)
-        time.sleep(seconds)
-        self.signal(signal.SIGCONT)
+        try:
+            yield
+        finally:
+            self.signal(signal.SIGCONT)
+
+    def pause(self, seconds: float) -> None:
+        """Stop it in that way for some seconds."""
+        with self.paused():
+            time.sleep(seconds)
 
     def wait(self) -> int:
         """Wait for its end, and return the exit code."""

@@ -311,10 +311,8 @@ def _said(body: ApiStatus) -> Reason | None:
     if body.reason in ("Expired", "Gone"):
         return Reason.EXPIRED
     message = body.message or ""
-    if message.startswith((_INITIALIZING, _WEBHOOK)) and _WEBHOOK in message:
-        return Reason.CONVERSION
-    if message.startswith(_INITIALIZING):
-        return Reason.INITIALIZING
+    if message.startswith((_INITIALIZING, _WEBHOOK)):
+        return Reason.CONVERSION if _WEBHOOK in message else Reason.INITIALIZING
     if body.fields & _STREAMED_LIST_PARAMETERS:
         return Reason.NO_STREAMED_LISTS
     return None
