@@ -26,6 +26,9 @@ class Backend:
     dispatch_metrics: bool = False
     """It counts how long events take within it, and all lists in one family (since 1.37)."""
 
+    may_refuse_behind: bool = False
+    """It has a gate to answer 429, and not to ask etcd, if a cache is behind (since 1.37); on in a split cluster."""
+
     def __str__(self) -> str:
         return self.name
 
@@ -53,7 +56,7 @@ OLD = Backend(
     pages_from_cache=False,
     refuses_unready=False,
 )
-NEWEST = replace(CURRENT, name="kube-apiserver-1.37", version="v1.37.", dispatch_metrics=True)
+NEWEST = replace(CURRENT, name="kube-apiserver-1.37", version="v1.37.", dispatch_metrics=True, may_refuse_behind=True)
 MIDDLE = replace(CURRENT, name="kube-apiserver-1.33", version="v1.33.", watch_list=False, pages_from_cache=False)
 OLDEST = replace(OLD, name="kube-apiserver-1.28", version="v1.28.")
 

@@ -32,6 +32,7 @@ from watchslo.kube import client as kube_client
 from watchslo.kube.client import Client
 from watchslo.watch import machine
 
+REFUSE_BEHIND = "ConsistentListFromCacheSkipTimeoutFallback=true"
 _LEFT_OUT = pytest.StashKey[dict[str, list[str]]]()
 
 
@@ -125,19 +126,21 @@ def splits(
     control_planes: Callable[[str], ControlPlane],
     assets_of: Callable[[str], Assets],
     tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[Callable[[str], Split]]:
-    """Return a function that gives the split control plane of a minor version, started at its first use."""
+) -> Iterator[Callable[[Backend], Split]]:
+    """Return a function that gives the split control plane of a backend, started at its first use."""
     with contextlib.ExitStack() as running:
 
         @functools.cache
-        def start(minor: str) -> Split:
+        def start(backend: Backend) -> Split:
+            minor = backend.minor
             first, found, folder = control_planes(minor), assets_of(minor), tmp_path_factory.mktemp(f"split-{minor}-")
+            gates = ["WatchList=false", *([REFUSE_BEHIND] if backend.may_refuse_behind else [])]
             second = running.enter_context(Etcd(folder, found.etcd))
             link = running.enter_context(Proxy(folder, "link", first.etcd.url))
             flags = [
                 override("/events", second.url),
                 override("coordination.k8s.io/leases", first.etcd.url),
-                "--feature-gates=WatchList=false",
+                f"--feature-gates={','.join(gates)}",
             ]
             plane = ControlPlane(folder, found.kube_apiserver, first.etcd, flags=flags, link=link.url)
             return running.enter_context(plane), link
@@ -147,11 +150,11 @@ def splits(
 
 @pytest.fixture
 def split_cluster(
-    backend: Backend, simulators: Callable[[Backend, bool], Cluster], splits: Callable[[str], Split]
+    backend: Backend, simulators: Callable[[Backend, bool], Cluster], splits: Callable[[Backend], Split]
 ) -> Cluster:
     if backend.simulated:
         return simulators(backend, True)  # noqa: FBT003
-    return RealCluster(backend, *splits(backend.minor))
+    return RealCluster(backend, *splits(backend))
 
 
 @pytest.fixture

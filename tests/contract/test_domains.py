@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -24,13 +25,16 @@ from tests.contract.watch import EVERYTHING, Event, Watch, read, starting, watch
 from tests.support.writer import crd
 from watchslo.clock.domain import Domain, Membership, TickChoice, TickPlan
 from watchslo.kube.client import Client, Selectors
+from watchslo.kube.representation import Representation
 from watchslo.model import Resource
 from watchslo.watch.failure import Failure, Reason
-from watchslo.watch.messages import ListFailed
+from watchslo.watch.messages import ListFailed, ListRequest
 from watchslo.watch.strategy import CACHE, PAGED, PARALLEL, STRATEGIES, TAIL, Strategy
 
+SECRET = {"apiVersion": "v1", "kind": "Secret", "metadata": {}}
 PROBE_SECONDS = 0.25
 LATE_SECONDS = 0.6
+BEHIND_SECONDS = 5.0  # an apiserver waits for three seconds for its cache
 MOST_TRIES = 5
 
 
@@ -98,6 +102,23 @@ async def test_consistent_read_waits_for_a_late_cache_while_other_reads_are_prom
     assert late.answered - began > 0.7 * LATE_SECONDS
     # This machine may delay one of them, but not all.
     assert min(reading.round_trip for reading in prompt) < 0.7 * LATE_SECONDS
+
+
+@only(lambda backend: backend.may_refuse_behind, "only 1.37 has a gate to refuse what a late cache cannot answer")
+async def test_consistent_list_that_a_late_cache_cannot_answer_is_refused(
+    split_cluster: Cluster, split_client: Client, prompt_author: Author
+) -> None:
+    """The 429 says that the cache is behind, and is no sign of load."""
+    async with split_cluster.late(BEHIND_SECONDS):
+        await replace(prompt_author, resource=SECRETS, body=SECRET).create(
+            "later"
+        )  # only a bookmark tells the cache of it
+        failure = await split_client.list_page(
+            CONFIGMAPS, prompt_author.namespace, EVERYTHING, ListRequest(), Representation.METADATA
+        )
+    assert isinstance(failure, Failure)
+    assert (failure.reason, failure.status) == (Reason.FUTURE_REVISION, 429)
+    assert split_client.not_ready == 1
 
 
 async def test_read_of_any_revision_from_a_late_cache_is_prompt_and_old(

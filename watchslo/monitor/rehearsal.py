@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 
 from watchslo.kube.client import Client
 from watchslo.kube.representation import Representation
@@ -13,7 +14,7 @@ from watchslo.monitor.apiserver_process import ApiserverCost
 from watchslo.monitor.driver import Driver, WatchTarget
 from watchslo.monitor.list_source import ListSource
 from watchslo.monitor.variant import USUAL, Variant
-from watchslo.watch.failure import TOO_MANY_REQUESTS, Action, Failure, Phase, Reason, because
+from watchslo.watch.failure import Action, Failure, Phase, Reason, because
 from watchslo.watch.machine import Machine
 from watchslo.watch.messages import (
     Batch,
@@ -239,7 +240,7 @@ class _Run:
         self._lose()
         self._failure = failure
         self._failures += 1
-        self._throttled += failure.reason in TOO_MANY_REQUESTS
+        self._throttled += failure.status == HTTPStatus.TOO_MANY_REQUESTS
         if self._failures == TRIES or failure.action in _HOPELESS:
             self._over.set()
 

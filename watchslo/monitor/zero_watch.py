@@ -7,13 +7,14 @@ none has arrived for a second, or for longer while fewer have arrived than there
 import asyncio
 import time
 from dataclasses import dataclass, field
+from http import HTTPStatus
 
 from watchslo.kube.client import Client, WatchFrames
 from watchslo.model import Resource
 from watchslo.monitor.rehearsal import LONGEST_LINE, PATIENCE_SECONDS, SETTLE_SECONDS, Rehearsal
 from watchslo.monitor.variant import ZERO, Variant
 from watchslo.watch.decode import Error, Frames
-from watchslo.watch.failure import TOO_MANY_REQUESTS, Failure, Reason, classify_stream_error
+from watchslo.watch.failure import Failure, Reason, classify_stream_error
 from watchslo.watch.guarantees import ReceivedPosition
 from watchslo.watch.listing import ListProgress
 from watchslo.watch.messages import WatchRequest
@@ -96,7 +97,7 @@ def _result(variant: Variant, objects: _Objects, failure: Failure | None) -> Reh
         size=objects.size,
         events=objects.events,
         waiting=0,
-        throttled=int(failure is not None and failure.reason in TOO_MANY_REQUESTS),
+        throttled=int(failure is not None and failure.status == HTTPStatus.TOO_MANY_REQUESTS),
         expired_lists=0,
         expired_watches=int(failure is not None and failure.reason is Reason.EXPIRED),
         fell_back=False,

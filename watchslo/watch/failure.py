@@ -254,9 +254,14 @@ _INITIALIZING, _WEBHOOK = "storage is (re)initializing", "conversion webhook for
 """How the message of a 429 begins that is no sign of load, because a watch cache is not filled; and what it contains if
 it never will be. A list from etcd is answered by a 500 that begins with the latter (seen on 1.36)."""
 
-CACHE_NOT_READY = frozenset({Reason.INITIALIZING, Reason.CONVERSION})
+_TOO_LARGE = "Timeout: Too large resource version"
+"""How the message of a 429 begins if a cache is behind etcd, and etcd is not asked in its place: since 1.37, with the
+gate `ConsistentListFromCacheSkipTimeoutFallback` (seen on 1.37.2). Its Status has no cause."""
+
+CACHE_NOT_READY = frozenset({Reason.INITIALIZING, Reason.CONVERSION, Reason.FUTURE_REVISION})
+"""The reasons of a 429 that is no sign of load; they have other codes, too."""
+
 TOO_MANY_REQUESTS = CACHE_NOT_READY | {Reason.THROTTLED}
-"""The reasons of a 429."""
 
 
 def because(
@@ -306,11 +311,11 @@ def _reason(status: int, body: ApiStatus) -> Reason:
 
 def _said(body: ApiStatus) -> Reason | None:
     """Return the reason that a Status gives, which is more exact than its code; None if it gives none."""
-    if "ResourceVersionTooLarge" in body.causes:
+    message = body.message or ""
+    if "ResourceVersionTooLarge" in body.causes or message.startswith(_TOO_LARGE):
         return Reason.FUTURE_REVISION
     if body.reason in ("Expired", "Gone"):
         return Reason.EXPIRED
-    message = body.message or ""
     if message.startswith((_INITIALIZING, _WEBHOOK)):
         return Reason.CONVERSION if _WEBHOOK in message else Reason.INITIALIZING
     if body.fields & _STREAMED_LIST_PARAMETERS:

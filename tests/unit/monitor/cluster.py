@@ -120,13 +120,16 @@ class Watch:
         return None
 
 
+STATUS = {Reason.THROTTLED: 429}
+
+
 def line(type_: str, revision: int | str, created: str | None = None) -> bytes:
     metadata = {"resourceVersion": str(revision)} | ({"creationTimestamp": created} if created else {})
     return json.dumps({"type": type_, "object": {"metadata": metadata}}).encode() + b"\n"
 
 
-def because_of(reason: Reason, phase: Phase = Phase.LIST) -> Failure:
-    return because(reason, phase=phase)
+def because_of(reason: Reason, phase: Phase = Phase.LIST, retry_after: float | None = None) -> Failure:
+    return because(reason, phase=phase, status=STATUS.get(reason), retry_after=retry_after)
 
 
 @dataclass
@@ -583,7 +586,7 @@ class Cluster(Door):
         if reason is None:
             self.failures.pop((kind, key))
         else:
-            self.failures[kind, key] = because(reason, phase=Phase.LIST, retry_after=retry_after)
+            self.failures[kind, key] = because_of(reason, retry_after=retry_after)
 
     def count(self, kind: str, key: str | None = None) -> int:
         return sum(1 for _, asked, of in self.asked if asked == kind and key in (None, of))

@@ -194,6 +194,11 @@ def test_retry_after_is_the_longer_wait_up_to_a_limit(
             429,
         ),
         (ApiStatus(code=500, message="conversion webhook for a/v1, Kind=B failed"), Reason.CONVERSION, 500),
+        (
+            ApiStatus(code=429, reason="TooManyRequests", message="Timeout: Too large resource version: 2, current: 1"),
+            Reason.FUTURE_REVISION,
+            429,
+        ),
         (ApiStatus(code=500, message="no conversion webhook for a"), Reason.SERVER_ERROR, 500),
         (ApiStatus(code=401), Reason.UNAUTHORIZED, 401),
         (ApiStatus(), Reason.SERVER_ERROR, 500),
