@@ -1,5 +1,6 @@
-"""What happens in the worst nights? Three apiservers that announce themselves, as on a real control plane."""
+"""What happens in the worst nights? A whole control plane, whose three apiservers announce themselves."""
 
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,8 +9,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.support.assets import Assets
+from tests.support.assets import Assets, controllers
 from tests.support.control_plane import ControlPlane, Etcd
+from tests.support.controllers import Controllers
 from tests.support.daemon import LOOK_SECONDS, Daemon, config_file
 from tests.support.own_network import own_network
 
@@ -21,12 +23,15 @@ UNRESPONSIVE_SECONDS = 10.0
 
 @pytest.fixture
 def plane(tmp_path: Path, assets: Assets) -> Iterator[ControlPlane]:
+    """A whole control plane; its controllers ask the third apiserver, which stays."""
     with (
         own_network(*HOSTS),
         Etcd(tmp_path, assets.etcd) as etcd,
         ControlPlane(tmp_path, assets.kube_apiserver, etcd, hosts=HOSTS) as plane,
     ):
-        yield plane
+        kubeconfig = plane.kubeconfig("controllers", server=plane.apiservers[2].url)
+        with Controllers(tmp_path, controllers(os.environ), plane, kubeconfig):
+            yield plane
 
 
 @pytest.fixture

@@ -32,6 +32,15 @@ class Assets:
 
 
 @dataclass(frozen=True, slots=True)
+class ControllerAssets:
+    """The programs of the other half of a control plane; kwok plays its kubelets."""
+
+    controller_manager: Path
+    scheduler: Path
+    kwok: Path
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """A Go program: its file name, package, and the module that gives its version.
 
@@ -70,6 +79,13 @@ FURTHER_KUBE_APISERVERS = tuple(
 )
 """Only `make versions` needs these."""
 KUBE_APISERVERS = {program.pins: program for program in (KUBE_APISERVER, OLD_KUBE_APISERVER, *FURTHER_KUBE_APISERVERS)}
+CONTROLLERS = tuple(
+    Program(name, f"k8s.io/kubernetes/cmd/{name}", "k8s.io/kubernetes", KUBE_APISERVER.pins, "CONTROLLERS_ASSETS")
+    for name in ("kube-controller-manager", "kube-scheduler")
+)
+NEXT_CONTROLLERS = tuple(replace(program, pins="1.37", variable="CONTROLLERS_ASSETS_1_37") for program in CONTROLLERS)
+"""Only `make versions` builds these."""
+KWOK = Program("kwok", "sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok", "kwok", "KWOK_ASSETS")
 HELM = Program("helm", "helm.sh/helm/v3/cmd/helm", "helm.sh/helm/v3", "helm", "HELM_ASSETS")
 KINE = Program("kine", "github.com/k3s-io/kine", "github.com/k3s-io/kine", "kine", "KINE_ASSETS", cgo=True)
 THANOS = Program(
@@ -106,7 +122,19 @@ PROMETHEUS = Program(
 KREW = Program("krew", "sigs.k8s.io/krew/cmd/krew", "sigs.k8s.io/krew", "krew", "KREW_ASSETS")
 KREW_CHECK = replace(KREW, name="validate-krew-manifest", package="sigs.k8s.io/krew/cmd/validate-krew-manifest")
 """Only `make release` needs these."""
-PROGRAMS = (KUBE_APISERVER, ETCD, OLD_KUBE_APISERVER, HELM, KINE, PROMETHEUS, THANOS, OTELCOL, *FORMATS)
+PROGRAMS = (
+    KUBE_APISERVER,
+    ETCD,
+    *CONTROLLERS,
+    KWOK,
+    OLD_KUBE_APISERVER,
+    HELM,
+    KINE,
+    PROMETHEUS,
+    THANOS,
+    OTELCOL,
+    *FORMATS,
+)
 
 
 def newest(env: Mapping[str, str]) -> Assets:
@@ -124,6 +152,12 @@ def of_version(env: Mapping[str, str], minor: str) -> Assets:
     return Assets(find(env, KUBE_APISERVERS[minor]), find(env, ETCD))
 
 
+def controllers(env: Mapping[str, str], programs: tuple[Program, ...] = CONTROLLERS) -> ControllerAssets:
+    """Return a controller manager and a scheduler, of the current version by default, and kwok; or `AssetsError`."""
+    manager, scheduler = (find(env, program) for program in programs)
+    return ControllerAssets(manager, scheduler, find(env, KWOK))
+
+
 def find(env: Mapping[str, str], program: Program) -> Path:
     """Return the path of a program: named by the environment, or built earlier; else raise `AssetsError`."""
     if named := env.get(program.variable):
@@ -134,7 +168,7 @@ def find(env: Mapping[str, str], program: Program) -> Path:
     path = _place(env, program)
     if not path.exists():
         targets = {
-            **dict.fromkeys(FURTHER_KUBE_APISERVERS, "make versions"),
+            **dict.fromkeys((*FURTHER_KUBE_APISERVERS, *NEXT_CONTROLLERS), "make versions"),
             **dict.fromkeys((KREW, KREW_CHECK), "make release"),
         }
         target = targets.get(program, "make assets")
@@ -186,7 +220,7 @@ def _compile(env: Mapping[str, str], program: Program, path: Path) -> None:
 def main() -> int:
     """Build what is missing and print the paths, or print why the build failed."""
     options = {*sys.argv[1:]}
-    programs = (*PROGRAMS, *(FURTHER_KUBE_APISERVERS if "--every-version" in options else ()))
+    programs = (*PROGRAMS, *((*FURTHER_KUBE_APISERVERS, *NEXT_CONTROLLERS) if "--every-version" in options else ()))
     only = {"--helm": (HELM,), "--krew": (KREW, KREW_CHECK)}
     programs = next((found for option, found in only.items() if option in options), programs)
     try:

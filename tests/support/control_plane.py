@@ -167,7 +167,10 @@ class Etcd(Started):
 
 
 class Apiserver:
-    """One kube-apiserver; `ControlPlane` makes them. With a `host` of its own, it announces that address."""
+    """One kube-apiserver; `ControlPlane` makes them.
+
+    With a `host` of its own, it announces that address, or `announced`, where a proxy listens at the same port.
+    """
 
     def __init__(
         self,
@@ -177,6 +180,7 @@ class Apiserver:
         flags: Sequence[str],
         trust: tuple[Path, str],
         host: str | None = None,
+        announced: str | None = None,
     ) -> None:
         self._reserved = Port() if host is None else None
         self._where = host or HOST, self._reserved.number if self._reserved else SECURE_PORT
@@ -186,6 +190,7 @@ class Apiserver:
             f"--bind-address={self._where[0]}",
             f"--secure-port={self._where[1]}",
             f"--cert-dir={folder / name}",
+            *([f"--advertise-address={announced}"] if announced else []),
         ]
         self._command = [str(part) for part in (program, *own, *flags)]
         self.process = Process(folder, name, self._command)
@@ -203,6 +208,10 @@ class Apiserver:
         self.process.end()
         self.start()
         self.wait_ready()
+
+    def use(self, program: Path) -> None:
+        """From the next start on, run this program."""
+        self._command[0] = self.process.command[0] = str(program)
 
     def add_flags(self, flags: Sequence[str]) -> None:
         """From the next start on, add these flags to those that it was made with, instead of earlier added ones."""
@@ -241,6 +250,7 @@ class ControlPlane(Started):
 
     `flags` go to every apiserver and override the defaults; `link` is the URL of a proxy before the storage, if any.
     `token` is an administrator's. `hosts` are the addresses of apiservers that announce themselves, each its own.
+    Their certificate is valid for `addresses` too.
     """
 
     def __init__(
@@ -253,6 +263,7 @@ class ControlPlane(Started):
         flags: Sequence[str] = (),
         link: str | None = None,
         hosts: Sequence[str] = (),
+        addresses: Sequence[str] = (),
     ) -> None:
         self.folder = folder
         self.storage = storage
@@ -260,7 +271,7 @@ class ControlPlane(Started):
         self.token = secrets.token_hex(16)
         self.authority = Authority(folder / "certs")
         self.ca = self.authority.ca
-        self.serving = self.authority.server("kube-apiserver", ("localhost", SERVICE_NAME), (HOST, *hosts))
+        self.serving = self.authority.server("kube-apiserver", ("localhost", SERVICE_NAME), (HOST, *hosts, *addresses))
         self.signing_key = self.authority.key("service-accounts")
         self._common = [*self._flags(), *flags]
         self.apiservers: list[Apiserver] = []
@@ -280,11 +291,11 @@ class ControlPlane(Started):
         for apiserver in self.apiservers:
             apiserver.close()
 
-    def add(self, link: str, host: str | None = None) -> Apiserver:
+    def add(self, link: str, host: str | None = None, announced: str | None = None) -> Apiserver:
         """Add another apiserver, which reaches the storage through `link`; the caller starts it."""
         name = f"apiserver-{len(self.apiservers)}"
         flags = [f"--etcd-servers={link}", *self._common]
-        apiserver = Apiserver(self.folder, name, self._program, flags, (self.ca, self.token), host)
+        apiserver = Apiserver(self.folder, name, self._program, flags, (self.ca, self.token), host, announced)
         self.apiservers.append(apiserver)
         return apiserver
 

@@ -306,13 +306,17 @@ class Proxy(_Announced):
     """`python -m watchslo.sim.proxy` before the servers at these URLs; connections alternate between them.
 
     With `ca` it speaks TLS to them and plain HTTP to its client. `control({"law": "…"})` sets the delay of bytes.
+    It listens on a free port, or at a host and a port.
     """
 
-    def __init__(self, folder: Path, name: str, *to: str, ca: Path | None = None) -> None:
+    def __init__(
+        self, folder: Path, name: str, *to: str, ca: Path | None = None, listen: tuple[str, int] | None = None
+    ) -> None:
         self._scheme = "http" if ca else urlsplit(to[0]).scheme
         servers = [argument for url in to for argument in ("--to", urlsplit(url).netloc)]
         tls = ("--to-tls", "--ca", str(ca)) if ca else ()
-        super().__init__(folder, name, "watchslo.sim.proxy", *servers, *tls)
+        where = ("--host", listen[0], "--port", str(listen[1])) if listen else ()
+        super().__init__(folder, name, "watchslo.sim.proxy", *servers, *tls, *where)
 
     @property
     def url(self) -> str:

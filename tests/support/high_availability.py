@@ -24,6 +24,9 @@ accounts; `lab.kubeconfig("name", user, server=...)` goes by the service, and kn
 The EndpointSlices of `kubernetes` are those that `announce` and `withdraw` write: the apiservers announce nothing. They
 name loopback addresses, which an apiserver would refuse, so they are written to etcd directly.
 
+With `hosts`, the addresses of a network of its own, the apiservers announce these themselves, and are withdrawn when
+their leases end; the links of clients listen there. With three `etcd_members`, each apiserver asks its own member.
+
 Processes are started from the main thread only, and so are the lab and the members that it adds.
 """
 
@@ -38,8 +41,9 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from tests.support.assets import Assets
-from tests.support.control_plane import SERVICE_NAME, Apiserver, ControlPlane, Etcd, override
+from tests.support.control_plane import SECURE_PORT, SERVICE_NAME, Apiserver, ControlPlane, Etcd, override
 from tests.support.daemon import Proxy
+from tests.support.etcd_cluster import EtcdCluster
 from tests.support.writer import Writer
 
 SLICES = "/registry/endpointslices/default"
@@ -82,13 +86,17 @@ class HighAvailability:
         count: int = 3,
         flags: Sequence[str] = (),
         overrides: Sequence[str] = (),
+        hosts: Sequence[str] = (),
+        etcd_members: int = 1,
     ) -> None:
         self._folder = folder
-        self._count = count
-        self._flags = ("--endpoint-reconciler-type=none", *flags)
+        self._count = len(hosts) or count
+        self._hosts = hosts
+        self._flags = flags if hosts else ("--endpoint-reconciler-type=none", *flags)
         self._program = assets.kube_apiserver
         self._stack = contextlib.ExitStack()
-        self.etcd = Etcd(folder, assets.etcd)
+        self.cluster = EtcdCluster(folder, assets.etcd, etcd_members)
+        self.etcd = self.cluster.members[0]
         self.members: list[Member] = []
         self.overrides = {
             resource: Proxy(folder, f"storage-of-{resource.replace('/', '-')}", self.etcd.url) for resource in overrides
@@ -96,11 +104,14 @@ class HighAvailability:
 
     def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
-            stack.enter_context(self.etcd)
+            stack.enter_context(self.cluster)
             for proxy in self.overrides.values():
                 stack.enter_context(proxy)
             own = [override(resource, proxy.url) for resource, proxy in self.overrides.items()]
-            self.plane = ControlPlane(self._folder, self._program, self.etcd, apiservers=0, flags=[*self._flags, *own])
+            flags, addresses = [*self._flags, *own], [*map(behind, self._hosts), *self._hosts]
+            self.plane = ControlPlane(
+                self._folder, self._program, self.etcd, apiservers=0, flags=flags, addresses=addresses
+            )
             self._stack = stack
             members = [self._start() for _ in range(self._count)]
             for member in members:
@@ -157,17 +168,27 @@ class HighAvailability:
     def _start(self) -> Member:
         """Start a member without waiting for it; it ends with the lab."""
         number = len(self.plane.apiservers)
-        storage = self._stack.enter_context(Proxy(self._folder, f"storage-{number}", self.etcd.url))
-        apiserver = self.plane.add(storage.url)
+        host = self._hosts[number] if self._hosts else None
+        etcd = self.cluster.members[number % len(self.cluster.members)]
+        storage = self._stack.enter_context(Proxy(self._folder, f"storage-{number}", etcd.url))
+        apiserver = self.plane.add(storage.url, behind(host) if host else None, host)
         self._stack.callback(apiserver.close)
         apiserver.start()
-        client = self._stack.enter_context(Proxy(self._folder, f"client-{number}", apiserver.url))
+        listen = (host, SECURE_PORT) if host else None
+        client = self._stack.enter_context(Proxy(self._folder, f"client-{number}", apiserver.url, listen=listen))
         return Member(apiserver, storage, client)
 
     def _join(self, member: Member) -> None:
         member.apiserver.wait_ready()
         self.members.append(member)
-        self.announce(member.url)
+        if not self._hosts:
+            self.announce(member.url)
+
+
+def behind(host: str) -> str:
+    """Return the address of the apiserver behind a link that listens at `host`: it must have the same port."""
+    first, second, rest = host.split(".", 2)
+    return f"{first}.{int(second) - 1}.{rest}"
 
 
 def announce(etcd: Etcd, url: str) -> None:

@@ -255,11 +255,13 @@ class TestAssets:
         ):
             assets.build_missing(env)
         with pytest.raises(assets.AssetsError, match=r"no Go .* kube-apiserver v1\.30.* KUBEBUILDER_ASSETS_OLD names"):
-            assets.build_missing(env | {"KUBEBUILDER_ASSETS": "whatever"})
+            assets.build_missing(
+                env | dict.fromkeys(("KUBEBUILDER_ASSETS", "CONTROLLERS_ASSETS", "KWOK_ASSETS"), "whatever")
+            )
 
     def test_further_versions_are_found_and_built_only_for_make_versions(self, tmp_path: Path) -> None:
         env = {"XDG_CACHE_HOME": str(tmp_path)}
-        assert not set(assets.PROGRAMS) & set(assets.FURTHER_KUBE_APISERVERS)
+        assert not {*assets.PROGRAMS} & {*assets.FURTHER_KUBE_APISERVERS, *assets.NEXT_CONTROLLERS}
         with pytest.raises(assets.AssetsError, match=r"^there is no kube-apiserver v1\.33.* `make versions`"):
             assets.of_version(env, "1.33")
         named = dict.fromkeys(("KUBEBUILDER_ASSETS_1_37", "KUBEBUILDER_ASSETS_1_33"), "whatever")
