@@ -24,14 +24,16 @@ from tests.lab.judges.judge import Judge, prove
 from tests.lab.judges.verdict import OnCallJudge
 from tests.lab.monitoring import SCRAPE_SECONDS, Monitoring, shipped, written_rules
 from tests.lab.profiles import watch_profiles
-from tests.lab.readers import Readers, of_metric, of_page
+from tests.lab.readers import OfTop, Readers, VerdictReader, of_metric, of_page
 from tests.lab.scene import Fault, Scene
 from tests.lab.selections import lanes_of_alerts, lanes_of_counts
 from tests.lab.stage import Errors, Lane, Stage
 from tests.support import assets
+from tests.support.daemon import WATCHSLO
 from tests.support.kept_up import PLAYS
 from tests.support.process import PATIENCE_SECONDS, eventually
 from tests.support.prometheus import program
+from tests.support.tmux import Tmux
 
 OWN_FIGURES_SECONDS = 40.0  # until the apiservers' own figures count, after a cause was named
 
@@ -131,7 +133,9 @@ def night(only: tuple[str, ...], minutes: float, stretch: float, *, write: bool,
                 scene = stage.open(stack, lane)
                 rules = written_rules(scene.folder / "daemon" / "watchslo.yaml")
                 prometheus, manager = shipped(stack, scene.folder / "monitoring", rules, "watchslo", [scene.daemon.url])
-                verdicts = {"page": of_page(scene.daemon.url), "metric": of_metric(prometheus)}
+                terminal = Tmux(scene.folder / "terminal", (WATCHSLO, "top", scene.daemon.url))
+                top = OfTop(stack.enter_context(terminal), of_page(scene.daemon.url))
+                verdicts: dict[str, VerdictReader] = {"page": top.page, "top": top, "metric": of_metric(prometheus)}
                 readers = stack.enter_context(Readers(verdicts, prometheus, manager, report))
                 judge = OnCallJudge(scene, readers, stretch)
                 for fault in faults:

@@ -11,13 +11,14 @@ from typing import Any
 
 from tests.support.background import Background
 from tests.support.control_plane import ControlPlane, Etcd
+from tests.support.controllers import Controllers
 from tests.support.unread import unread_get
-from tests.support.writer import StatusError
+from tests.support.writer import StatusError, configmap
 
 CORE = "/api/v1/namespaces/default"
 NAMESPACES, TEMPLATES, ACCOUNTS = "/api/v1/namespaces", f"{CORE}/podtemplates", f"{CORE}/serviceaccounts"
-WRITE_SECONDS, CREATE_SECONDS, START_SECONDS = 0.05, 1.0, 3.0
-OBJECTS = 50
+WRITE_SECONDS, CREATE_SECONDS, START_SECONDS, ROLL_OUT_SECONDS = 0.05, 1.0, 3.0, 30.0
+OBJECTS, HOT = 50, "hot"
 STREAMED = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
 LARGE_OBJECTS, LARGE_BYTES = 200, 100_000  # more than the sockets and the queues of the apiserver can hold
 
@@ -82,6 +83,35 @@ class Starting(Client):
             for how in ({"resourceVersion": "0"}, STREAMED):
                 with contextlib.suppress(json.JSONDecodeError):  # one document for each event
                     writer.get(NAMESPACES, watch="1", timeoutSeconds="1", **how)
+
+
+class RollingOut(Client):
+    """Rolls out a deployment: each time, all its pods are replaced, scheduled and started."""
+
+    def __init__(self, controllers: Controllers) -> None:
+        super().__init__(ROLL_OUT_SECONDS)
+        self._controllers = controllers
+
+    def act(self, number: int) -> None:
+        self._controllers.roll_out(str(number))
+
+
+class HotLooping(Client):
+    """Changes one object without a pause, as a controller does that fights with another one."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        super().__init__(0.0)
+        self._writer = plane.writer()
+        self._path = f"{CORE}/configmaps/{HOT}"
+        self._writer.create(f"{CORE}/configmaps", configmap(HOT))
+
+    def act(self, number: int) -> None:
+        self._writer.patch(self._path, {"data": {"number": str(number)}})
+
+    def __exit__(self, *_: object) -> None:
+        super().__exit__(*_)
+        self._writer.delete(self._path)
+        self._writer.close()
 
 
 @contextlib.contextmanager

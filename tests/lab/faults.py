@@ -104,8 +104,8 @@ def burn(long: str, short: str, *, slow: bool = False) -> Alert:
     return Alert("WatchLatencyBudgetBurn", {"long": long, "short": short}, slow)
 
 
-ON_CALL = Setup("three", (), keys={"kubernetes": {"apiservers": "each"}})
-"""The daemon of those on call: with its defaults."""
+ON_CALL = Setup("whole", (), keys={"kubernetes": {"apiservers": "each"}}, prepare=parts.token_file)
+"""The daemon of those on call: with its defaults, and a token of a service account."""
 LATENESS = frozenset({"WatchLatencyBudgetBurn", "WatchLatencyBadMinutes", "WatchClusterBadMinutes"})
 
 
@@ -134,6 +134,11 @@ def restarting(words: str = "") -> OnCall:
     return OnCall(right, 0.0, words, (UNRESPONSIVE,), LATENESS, tolerated=frozenset({GOOD}))
 
 
+def harmless(words: str = "", seconds: float = 60.0) -> OnCall:
+    """Return what is right during what is no fault of the apiservers."""
+    return OnCall(frozenset({GOOD}), seconds, words)
+
+
 def violating(name: str, words: str, *counted: str, strike: Strike | None = None) -> Fault:
     """Return a fault that breaks a guarantee of watches."""
     return Fault(name, words, strike or simulated(name), counts(*counted, until=counted[:1]), VIOLATED)
@@ -155,10 +160,16 @@ FAULTS = (
     Fault(
         "restart",
         "the apiserver is killed (SIGKILL) and comes back",
-        momentary(parts.apiserver_killed),
+        momentary(parts.apiserver_killed(8.0)),
         counts(*EXPIRED, *NETWORK, also=STARTING, forgets=True),
         HURT,
-        on_call=restarting("one apiserver is killed, and started again after 10 s"),
+        on_call=restarting("one apiserver is killed, and started again after 8 s"),
+    ),
+    Fault(
+        "late-restart",
+        "the apiserver is killed, and comes back after its lease has ended",
+        momentary(parts.apiserver_killed(22.0)),
+        on_call=restarting("one apiserver is killed, and started again after 22 s"),
     ),
     Fault(
         "stopped",
@@ -179,10 +190,23 @@ FAULTS = (
     Fault(
         "etcd-stopped",
         "etcd stands still (SIGSTOP) for 10 s",
-        stopped(lambda scene: scene.plane.etcd.process),
+        parts.etcd_stopped,
         counts("tick failed", also=("stall",), seconds=10.0),
         HURT,
         raises=(raises("silent", "WatchStorageSilent"),),
+        on_call=OnCall(
+            frozenset({"storage_silent"}),
+            150.0,
+            "all members of etcd stand still (SIGSTOP)",
+            (fires(120.0, "WatchStorageSilent"),),
+            LATENESS | {"WatchDown"},
+        ),
+    ),
+    Fault(
+        "leader-changed",
+        "each member of etcd becomes the leader in turn",
+        momentary(parts.leader_changed),
+        on_call=harmless(),
     ),
     once(
         "ca-rotated",
@@ -284,6 +308,12 @@ FAULTS = (
             (fires(900.0, "WatchLatencyBadMinutes"), fires(780.0, "WatchApiserverTicksSlow")),
             LATENESS,
         ),
+    ),
+    Fault(
+        "slower-link",
+        "everything from one apiserver is half a second late",
+        late(lambda scene: [scene.link], "normal 500ms 50ms"),
+        on_call=OnCall(frozenset({"cause", "late"}), 120.0, allowed=LATENESS),
     ),
     Fault(
         "cut", "nothing passes between one apiserver and its clients", on_link("frozen-link"), on_call=unanswered("")
@@ -407,13 +437,26 @@ FAULTS = (
         counts("closed network/reset", "closed credentials/forbidden", until=("closed credentials/forbidden",)),
         ACCOUNT,
         raises=(raises("refused", "WatchsloForbidden"),),
+        on_call=OnCall(
+            frozenset({"down"}),
+            150.0,
+            "the right to watch one API group is taken away",
+            (fires(150.0, "WatchsloForbidden"),),
+            silenced=frozenset({"WatchDown"}),
+        ),
     ),
-    once(
+    Fault(
         "token-expired",
         "the token expires, and a new one comes later",
         parts.token_expired,
         counts("closed credentials/unauthorized", also=NETWORK | {"closed credentials/rotated"}),
         Setup(prepare=parts.token_file),
+        on_call=OnCall(
+            frozenset({"no_data", "clock_stopped"}),
+            120.0,
+            "the token expires, and a new one comes after two minutes",
+            allowed=frozenset({"WatchsloUnmeasurable", "WatchsloCoverageLow"}),
+        ),
     ),
     once(
         "too-many-requests",
@@ -457,6 +500,13 @@ FAULTS = (
         "hundreds of clients list again and again",
         parts.relist_storm,
         causes=(Truth(Cause.RELIST_STORM),),
+        on_call=OnCall(frozenset({GOOD, "cause", "late"}), 120.0, allowed=LATENESS, tolerated=frozenset({"undecided"})),
+    ),
+    Fault(
+        "hot-loop",
+        "a controller changes one object without a pause",
+        parts.hot_loop,
+        on_call=harmless(seconds=120.0),
     ),
     Fault(
         "webhook-slow",
@@ -507,6 +557,12 @@ FAULTS = (
         "watchslo is stopped, and started again after 10 s",
         momentary(parts.restarted),
         on_call=OnCall(frozenset({NO_ANSWER, "starting", "no_data"})),
+    ),
+    Fault(
+        "upgraded",
+        "all apiservers are upgraded, one after another",
+        momentary(parts.upgraded),
+        on_call=restarting(f"all apiservers are upgraded to {parts.NEXT_VERSION}, one after another"),
     ),
     Fault(
         "mistaken-reload",

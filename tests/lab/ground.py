@@ -11,16 +11,21 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.lab.clients import Creating, Putting, Starting, unread_watch
+from tests.lab.clients import Creating, Putting, RollingOut, Starting, unread_watch
+from tests.support import assets as programs
 from tests.support.assets import Assets
 from tests.support.control_plane import EVERYTHING_READABLE, ControlPlane, Etcd, override
+from tests.support.controllers import Controllers
 from tests.support.daemon import Proxy, Simulator
-from tests.support.high_availability import HighAvailability, Member
+from tests.support.high_availability import HighAvailability, Member, behind
+from tests.support.own_network import own_network
 from tests.support.process import Process, eventually
 from tests.support.writer import StatusError, Writer, crd
 
 PROGRAMS = Path(__file__).with_name("programs")
 APISERVERS_NICE, NICEST = 5, 19  # the daemon must not be late because an apiserver is busy
+HOSTS = ("10.99.0.1", "10.99.0.2", "10.99.0.3")
+NODES, REPLICAS, SHARE = 100, 60, 0.5  # of a whole control plane, and of the changes that others make
 LISTED = 300
 """Config maps that never change: with small pages and few requests per second, a list takes several seconds."""
 OVERRIDDEN = "configmaps"
@@ -131,7 +136,25 @@ def busy(stack: contextlib.ExitStack, folder: Path, assets: Assets) -> Ground:
 
 def three(stack: contextlib.ExitStack, folder: Path, assets: Assets) -> Ground:
     """Start three apiservers with links of their own, sixty changes a second, and a webhook that is not registered."""
-    lab = stack.enter_context(HighAvailability(folder, assets, overrides=(f"/{OVERRIDDEN}",)))
+    lab = HighAvailability(folder, assets, overrides=(f"/{OVERRIDDEN}",))
+    return _of(lab, stack, folder)
+
+
+def whole(stack: contextlib.ExitStack, folder: Path, assets: Assets) -> Ground:
+    """Start a whole control plane in a network of its own: three etcd members, three apiservers that announce
+    themselves, and controllers that roll out a deployment again and again."""
+    stack.enter_context(own_network(*HOSTS, *map(behind, HOSTS)))
+    lab = HighAvailability(folder, assets, overrides=(f"/{OVERRIDDEN}",), hosts=HOSTS, etcd_members=len(HOSTS))
+    ground = _of(lab, stack, folder, SHARE)
+    kubeconfig = lab.kubeconfig("controllers", server=lab.members[0].apiserver.url)
+    halves = programs.controllers(os.environ)
+    half = stack.enter_context(Controllers(folder, halves, lab.plane, kubeconfig, nodes=NODES, replicas=REPLICAS))
+    stack.enter_context(RollingOut(half))
+    return ground
+
+
+def _of(lab: HighAvailability, stack: contextlib.ExitStack, folder: Path, share: float = 1.0) -> Ground:
+    stack.enter_context(lab)
     nice = min(NICEST, os.getpriority(os.PRIO_PROCESS, 0) + APISERVERS_NICE)
     for member in lab.members:
         os.setpriority(os.PRIO_PGRP, member.apiserver.process.pid, nice)
@@ -139,7 +162,7 @@ def three(stack: contextlib.ExitStack, folder: Path, assets: Assets) -> Ground:
         put(lab.etcd, "ConfigMap", "default", f"listed-{number}")
     pair = lab.plane.authority.server("webhook")
     webhook = stack.enter_context(Script(folder, "webhook", pair.certificate, pair.key))
-    stack.enter_context(traffic(folder, lab))
+    stack.enter_context(traffic(folder, lab, share))
     storage = {name.strip("/"): proxy for name, proxy in lab.overrides.items()}
     storm_token = lab.plane.service_account("storm", EVERYTHING_READABLE)
     return Ground(lab.plane, None, storage, lab.members, lab, webhook, storm_token)
@@ -163,10 +186,11 @@ GROUNDS: Mapping[str, Callable[[contextlib.ExitStack, Path, Assets], Ground]] = 
     "busy": busy,
     "quiet": real,
     "three": three,
+    "whole": whole,
     "simulated": simulated,
     "simulated-busy": lambda stack, folder, assets: simulated(stack, folder, assets, "--config", SIMULATED),
 }
-"""How the servers of each name are started. Faults of `hurt` and `three` may start processes."""
+"""How the servers of each name are started. Faults of `hurt`, `three` and `whole` may start processes."""
 
 
 def put(etcd: Etcd, kind: str, namespace: str, name: str, **fields: Any) -> None:

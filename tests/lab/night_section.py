@@ -10,8 +10,10 @@ from tests.lab.statements import GOOD
 HEAD = """\
 ## A scripted night
 
-`make night` makes the faults of an on-call night on three real apiservers with one etcd and about sixty changes a
-second, one after another, with healthy minutes between them. watchslo runs as a process with `apiservers: each` and
+`make night` makes the faults of an on-call night on a real control plane, one after another, with healthy minutes
+between them. The control plane has three etcd members, three kube-apiservers that announce addresses of their own, a
+controller manager, a scheduler, and kwok, which plays the kubelets of 100 nodes. A deployment of 60 replicas is rolled
+out every 30 s, and about thirty other changes are made a second. watchslo runs as a process with `apiservers: each` and
 otherwise its defaults. A real Prometheus scrapes it every {scrape} s and evaluates the rules of `watchslo rules`, with
 their intervals and waits as shipped; a real Alertmanager has the inhibitions of `watchslo rules --format inhibitions`.
 `python -m tests.lab night --only stopped --only slow-link` makes some of the faults. `--stretch 4` makes all last four
@@ -20,23 +22,24 @@ profiles.
 
 This table is of {date}: {versions}.
 
-- *page* is `/api/v1/status`; *metric* is `watchslo_verdict` in Prometheus; *alert* is what fires in Prometheus, and
-  *notified* what Alertmanager does not inhibit. Each is read every one to three seconds. A cell has two
-  figures in seconds. The first runs from the beginning of the fault until the reader was right. The second runs from
-  the end of the fault until the reader stayed `good`, or no alert of the fault fired any more.
+- *page* is `/api/v1/status`, *top* is `watchslo top` in a terminal, and *metric* is `watchslo_verdict` in Prometheus;
+  *alert* is what fires in Prometheus, and *notified* what Alertmanager does not inhibit. Each is read every one to
+  three seconds. A cell has two figures in seconds. The first runs from the beginning of the fault until the reader was
+  right. The second runs from the end of the fault until the reader stayed `good`, or no alert of the fault fired any
+  more.
 - *distrusted* is `good` next to the sentence that watchslo has a problem itself, which the metric does not have.
 - *otherwise* is what was said that is not right: another verdict, `good` later than 30 s after the beginning or after a
   right verdict, a relapse after the end, or an alert that should not have fired.
 
 """
-COLUMNS = ("fault", "lasts", "right is", "page", "metric", "alert", "notified", "the page said", "otherwise")
+COLUMNS = ("fault", "lasts", "right is", "page", "top", "metric", "alert", "notified", "the page said", "otherwise")
 PROFILES_HEAD = """
 The shipped profiles, each with its rights and rules, for {minutes:g} healthy minutes on the same cluster, all at once,
 with about fifteen changes a second, and a pod a second that is created and deleted on each watched node:
 
 """
 PROFILE_COLUMNS = ("profile", "instances", "polls", "good", "other verdicts", "pending, then silent", "fired")
-READERS = ("page", "metric")
+READERS = ("page", "top", "metric")
 
 
 def render(played: Sequence[EpisodeFigures], profiles: Sequence[ProfileFigures], facts: Mapping[str, object]) -> str:

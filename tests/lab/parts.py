@@ -16,10 +16,12 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+from tests.lab.clients import HotLooping
 from tests.lab.flow_control import seats_taken
 from tests.lab.ground import CRDS, GROUP, Script, put
 from tests.lab.minted_tokens import mint
 from tests.lab.scene import LOOK_SECONDS, Hit, Scene, Strike
+from tests.support import assets
 from tests.support.background import repeated
 from tests.support.certs import Authority
 from tests.support.control_plane import EVERYTHING_READABLE, HOST, Apiserver, ControlPlane, Port
@@ -30,8 +32,10 @@ from tests.support.writer import StatusError, Writer, crd
 
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 AWAY_SECONDS = 10.0
+ELECTED_SECONDS = 10.0  # between two elections
+NEXT_VERSION = "1.37"
 WITHOUT_CA_SECONDS = 3.0
 STOPPED_SECONDS = 0.2  # until all threads of a process have stopped
 THROTTLED_SECONDS = 50.0  # a minute, with the time until the daemon notices
@@ -42,6 +46,12 @@ WATCHED_CHUNKS = 5.0  # per second, of a busy watch at least
 LOOK_BACK_SECONDS = 3.0
 SILENT_SECONDS = 15.0  # of the client of a watch; an audit, which is a short watch, ends earlier
 STORM_NICE = 15
+GROUPS_BUT_APPS = (
+    *("", "autoscaling", "batch", "coordination.k8s.io", "discovery.k8s.io", "networking.k8s.io"),
+    *("policy", "rbac.authorization.k8s.io", "storage.k8s.io"),
+)
+WITHOUT_APPS = EVERYTHING_READABLE | {"apiGroups": [*GROUPS_BUT_APPS]}
+"""The right to read what a daemon watches by default, but `apps`."""
 FILLED, FILLING, FILLING_QUADS = "kube-public", 1500, 330
 """What a storm lists: a namespace, the number of its secrets, and a third of their size in bytes."""
 
@@ -120,18 +130,50 @@ def apiserver_ended(scene: Scene) -> None:
     one.wait_ready()
 
 
-def apiserver_killed(scene: Scene) -> None:
-    one = apiserver(scene)
-    one.process.kill()
-    time.sleep(AWAY_SECONDS)
-    one.start()
-    one.wait_ready()
+def apiserver_killed(seconds: float) -> Callable[[Scene], None]:
+    """Kill it, and start it again after so many seconds."""
+
+    def make(scene: Scene) -> None:
+        one = apiserver(scene)
+        one.process.kill()
+        time.sleep(seconds)
+        one.start()
+        one.wait_ready()
+
+    return make
 
 
 def rolling_restart(scene: Scene) -> None:
     for apiserver in scene.plane.apiservers:
         apiserver.restart()
     scene.member = None  # all are hit
+
+
+def upgraded(scene: Scene) -> None:
+    """Let the next version take the place of each apiserver, one after another."""
+    program = assets.of_version(os.environ, NEXT_VERSION).kube_apiserver
+    for apiserver in scene.plane.apiservers:
+        apiserver.use(program)
+    rolling_restart(scene)
+
+
+@contextlib.contextmanager
+def etcd_stopped(scene: Scene) -> Iterator[Hit]:
+    """Stop all members of etcd."""
+    lab = scene.ground.lab
+    with contextlib.ExitStack() as stack:
+        for member in lab.cluster.members if lab else [scene.plane.etcd]:
+            stack.enter_context(member.process.paused())
+        yield Hit()
+
+
+def leader_changed(scene: Scene) -> None:
+    """Make each member of etcd the leader in turn."""
+    assert scene.ground.lab
+    cluster = scene.ground.lab.cluster
+    for _ in cluster.members:
+        cluster.lead(cluster.followers()[0])
+        time.sleep(ELECTED_SECONDS)
 
 
 def ca_rotated(scene: Scene) -> None:
@@ -352,13 +394,16 @@ def token_file(plane: ControlPlane, folder: Path) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def rights_revoked(scene: Scene) -> Iterator[Hit]:
-    account = scene.folder.name
+    """Take all rights away; of a daemon that watches several apiservers, those to one API group."""
+    account, rules = scene.folder.name, [WITHOUT_APPS] if scene.watched else []
     with scene.plane.writer() as writer:
-        writer.patch(f"{ROLES}/{account}", {"rules": []})
-        refused = scene.plane.writer(writer.service_account_token("default", account))
-        with refused:
+        writer.patch(f"{ROLES}/{account}", {"rules": rules})
+        token = writer.service_account_token("default", account)
+    for one in scene.plane.apiservers:
+        with one.writer(token) as refused:
             eventually(partial(_is_refused, refused), "the right is gone")  # RBAC reads a cache, too
-    scene.link.switch_on("reset")  # an open watch outlives its right
+    scene.begins()
+    _reset(scene)  # an open watch outlives its right
     try:
         yield Hit()
     finally:
@@ -366,12 +411,22 @@ def rights_revoked(scene: Scene) -> Iterator[Hit]:
             writer.patch(f"{ROLES}/{account}", {"rules": [EVERYTHING_READABLE]})
 
 
-def token_expired(scene: Scene) -> None:
+@contextlib.contextmanager
+def token_expired(scene: Scene) -> Iterator[Hit]:
     _renew_token(scene.plane, scene.folder, lives=8.0)
     scene.daemon.until_said("tick_failed", reason="unauthorized")
-    scene.link.switch_on("reset")
+    _reset(scene)
     scene.until_counted("closed credentials/unauthorized")
+    if scene.watched:
+        scene.begins()
+    yield Hit()
     _renew_token(scene.plane, scene.folder, lives=3600.0)
+
+
+def _reset(scene: Scene) -> None:
+    """End all connections of the daemon to apiservers."""
+    for link in [member.client for member in scene.watched] or [scene.link]:
+        link.switch_on("reset")
 
 
 def too_many_requests(scene: Scene) -> None:
@@ -398,6 +453,12 @@ def crd_recreated(scene: Scene) -> None:
 
 
 # Other clients, webhooks and apiservers
+
+
+@contextlib.contextmanager
+def hot_loop(scene: Scene) -> Iterator[Hit]:
+    with HotLooping(scene.plane):
+        yield Hit()
 
 
 @contextlib.contextmanager
@@ -543,7 +604,7 @@ def _busy_watches(link: Proxy) -> list[int]:
 
 def _is_refused(writer: Writer) -> bool:
     try:
-        writer.revision(CONFIGMAPS)
+        writer.revision(DEPLOYMENTS)
     except StatusError as error:
         return error.code == 403
     return False

@@ -21,10 +21,12 @@ from tests.support.alertmanager import Alertmanager
 from tests.support.background import Background
 from tests.support.daemon import Daemon
 from tests.support.prometheus import Prometheus
+from tests.support.tmux import Tmux
 
 READ_SECONDS = 1.0
 ANSWER_SECONDS = 5.0  # a page that takes longer says nothing
 METRIC = "watchslo_verdict"
+LOST = "Disconnected since"  # how `top` says that it reaches no daemon
 
 Report = Callable[[str], None]
 VerdictReader = Callable[[], tuple[str, str]]
@@ -43,6 +45,35 @@ def of_page(url: str) -> VerdictReader:
             return NO_ANSWER, f"HTTP {error.code}"
 
     return read
+
+
+class OfTop:
+    """A reader of `watchslo top` in a terminal: its word is that with which the page says what is on the screen.
+
+    A sentence that the page has not said yet leaves the word as it was.
+    """
+
+    def __init__(self, terminal: Tmux, page: VerdictReader) -> None:
+        self._terminal = terminal
+        self._page = page
+        self._words: dict[str, str] = {}
+        self._last = NO_ANSWER, ""
+
+    def page(self) -> tuple[str, str]:
+        """Read the page, and remember its sentence."""
+        word, text = self._page()
+        if text:
+            self._words[" ".join(text.split())] = word
+        return word, text
+
+    def __call__(self) -> tuple[str, str]:
+        screen = " ".join(self._terminal.screen.split())
+        if LOST in screen:
+            self._last = NO_ANSWER, ""
+        else:
+            shown = [(len(text), word, text) for text, word in self._words.items() if text in screen]
+            self._last = max(shown)[1:] if shown else self._last
+        return self._last
 
 
 def of_metric(prometheus: Prometheus) -> VerdictReader:

@@ -22,7 +22,7 @@ from tests.support.scribe import WRITTEN, Make, Scribe, anything
 
 OBJECTS = 2000
 """Objects of each simulated resource that is listed: four pages."""
-STARTING = frozenset({"hurt", "three"})
+STARTING = frozenset({"hurt", "three", "whole"})
 """Grounds whose faults start processes."""
 
 Errors = dict[tuple[str, str], BaseException]
@@ -144,9 +144,10 @@ class Stage:
     ) -> tuple[Proxy, Path, list[str] | str]:
         """Return the link of a daemon, its kubeconfig, and the apiservers that it watches; empty for the only one."""
         if ground.lab is not None:
-            user = {"token": ground.lab.plane.token}
+            lab = ground.lab
+            user = setup.prepare(lab.plane, folder) if setup.prepare else {"token": lab.plane.token}
             watched = [ground.members[0].url] if setup.alone else "each"
-            return ground.lab.service, ground.lab.kubeconfig(folder.name, user), watched
+            return lab.service, lab.kubeconfig(folder.name, user), watched
         plane = ground.plane
         servers = [apiserver.url for apiserver in plane.apiservers] if plane else []
         if ground.simulator:
