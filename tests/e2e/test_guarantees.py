@@ -8,6 +8,7 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -152,6 +153,27 @@ def test_links_break_no_guarantee_until_one_loses_events_and_that_apiserver_is_n
                     f"{due} are counted",
                     LOOK_SECONDS,
                 )
+
+
+def test_slower_one_of_two_apiservers_is_named(assets: Assets, tmp_path: Path) -> None:
+    """As in the release test of a new version: two contexts, of which one has a way that is longer."""
+    with (
+        Etcd(tmp_path, assets.etcd) as etcd,
+        ControlPlane(tmp_path, assets.kube_apiserver, etcd, apiservers=2) as plane,
+        Proxy(tmp_path, "link", plane.apiservers[1].url) as link,
+        Writing(plane.writer, CONFIGMAPS, configmap, Traffic("guarantees", rate=CHANGES_A_SECOND), seed=1),
+    ):
+        old, new = plane.url, link.url
+        ask = ("verify", "--duration", "20s", "--kubeconfig", plane.kubeconfig(), "--resource", RESOURCE, "-o", "json")
+        with link.late("constant 400ms"):
+            slower = watchslo(*ask, "--compare", "tests", "--compare", new, "--tolerance", "200ms")
+        document = json.loads(slower.stdout)
+        assert slower.returncode == 1, slower.stderr
+        assert [one["apiserver"] for one in document["compared"]] == [urlsplit(url).netloc for url in (old, new)]
+        first, second = document["compared"]
+        assert second["behindP50"] - first["behindP50"] > 0.3
+        assert second["listBehind"] - first["listBehind"] > 0.3
+        assert not any(found["violations"] for found in document["guarantees"])
 
 
 def has_edited(proxy: Proxy, fault: str) -> bool:

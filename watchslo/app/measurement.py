@@ -100,8 +100,9 @@ def measured(
     origin: str,
     *,
     replay: bool = False,
+    observe: Callable[[Snapshot], object] = lambda _: None,
 ) -> MeasurementResult:
-    """Measure a cluster for a period.
+    """Measure a cluster for a period; `observe` gets the snapshot of each evaluation.
 
     With `replay`, watches begin at the oldest revision in reach, and no latency is measured.
 
@@ -109,16 +110,19 @@ def measured(
         ConfigError: a resource does not exist; `origin` is where it was named.
     """
     try:
-        account, seconds = run_on_loop(_measure(supervise(config, kubeconfig, context, replay=replay), period))
+        account, seconds = run_on_loop(_measure(supervise(config, kubeconfig, context, replay=replay), period, observe))
     except ConfigError as error:
         raise ConfigError(f"{origin}: {error}") from None
     return MeasurementResult(account, seconds, period.seconds, interrupted=not period.complete)
 
 
-async def _measure(supervisor: Supervisor, period: MeasurementPeriod) -> tuple[Account, float]:
+async def _measure(
+    supervisor: Supervisor, period: MeasurementPeriod, observe: Callable[[Snapshot], object]
+) -> tuple[Account, float]:
     """Measure once all watches are open, and show the progress; return the last account and the seconds measured."""
     stop, timeline = asyncio.Event(), Timeline()
     supervisor.on_evaluation(timeline.observe)
+    supervisor.on_evaluation(observe)
     with stop_signals(stop), _progress() as progress:
         async with TaskSupervisor(stop) as tasks:
             tasks.start("patience", partial(_wait, supervisor, period, progress, stop))

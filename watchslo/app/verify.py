@@ -1,7 +1,7 @@
 """`watchslo verify`: verifies the guarantees of watches for a while, for example in the release tests of a cluster."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,6 +10,16 @@ from typing import Literal
 from rich.table import Table
 
 from watchslo.app import logs
+from watchslo.app.comparison import (
+    ApiserverComparison,
+    MinutesOfExcess,
+    check_cluster,
+    compare,
+    draw,
+    is_url,
+    listed,
+    urls_of,
+)
 from watchslo.app.guarantees import document, sentences, totals
 from watchslo.app.hints import problems, unready
 from watchslo.app.measurement import MeasurementPeriod, MeasurementResult, measured, seconds_of
@@ -20,7 +30,7 @@ from watchslo.config.model import Config, GuaranteesConfig, WatchConfig
 from watchslo.errors import ConfigError
 from watchslo.snapshot import Snapshot, StreamReading
 from watchslo.timeline.condition import name_of
-from watchslo.timeline.format import counted
+from watchslo.timeline.format import counted, duration, some_of
 
 LONGEST_SECONDS = 24 * 3600.0
 WINDOW_SECONDS = 60.0
@@ -32,7 +42,8 @@ VERIFIED, VIOLATED, UNKNOWN = 0, 1, 2  # exit codes
 class VerifyOptions:
     """Options of the command line; without resources, those of the configuration are watched.
 
-    `each` watches every apiserver behind the service, `replay` begins at the oldest revision in reach, and `inventory`
+    `each` watches every apiserver behind the service, `compare` those of these contexts and URLs: none may be slower
+    than the fastest by more than `tolerance` seconds. `replay` begins at the oldest revision in reach, and `inventory`
     lists all objects to check the types of events.
     """
 
@@ -41,6 +52,18 @@ class VerifyOptions:
     each: bool
     replay: bool = False
     inventory: bool = False
+    compare: tuple[str, ...] = ()
+    tolerance: float = 0.05
+
+    def check(self) -> None:
+        """Refuse what does not fit together, by ConfigError."""
+        if self.replay and self.inventory:
+            raise ConfigError("--inventory: the objects of the past cannot be listed; remove --inventory or --replay")
+        if len(self.compare) == 1:
+            raise ConfigError("--compare: one apiserver has nothing to be compared with; name another one as well")
+        if self.compare and (self.each or self.replay):
+            other = "--each" if self.each else "--replay"
+            raise ConfigError(f"--compare: {other} chooses the apiservers or the time itself; remove one of the two")
 
 
 def verify(
@@ -52,35 +75,64 @@ def verify(
 ) -> int:
     """Verify, print the result, and return the exit code; raise WatchsloError if it cannot start."""
     logs.set_up("console", "error")
-    if options.replay and options.inventory:
-        raise ConfigError("--inventory: the objects of the past cannot be listed; remove --inventory or --replay")
+    options.check()
     period = MeasurementPeriod(seconds_of(options.duration, LONGEST_SECONDS, "24h"), _so_far)
-    config = _verifying(narrow(load(file)[0], options.resources, None, WINDOW_SECONDS), options)
+    narrowed = narrow(load(file)[0], options.resources, None, WINDOW_SECONDS)
+    config = _verifying(narrowed, options, urls_of(kubeconfig, options.compare) if options.compare else None)
+    if options.compare:
+        context = context or next((name for name in options.compare if not is_url(name)), None)
+        check_cluster(config, kubeconfig, context)
     origin = "--resource" if options.resources else f"{file}: watch"
-    found = measured(config, kubeconfig, context, period, origin, replay=options.replay)
+    minutes = MinutesOfExcess()
+    measurement = measured(config, kubeconfig, context, period, origin, replay=options.replay, observe=minutes.observe)
+    compared = compare(minutes, listed(config, kubeconfig, context)) if options.compare else []
+    found = Verification(measurement, compared, options.tolerance)
     if output == "json":
         print(json.dumps(_document(found), indent=2))  # noqa: T201 - the output of the command
     else:
         _print(found)
-    return _exit_code(found)
+    return found.exit_code
 
 
-def _exit_code(found: MeasurementResult) -> int:
-    """Return 1 if a guarantee was violated, 2 if no event was checked, else 0."""
-    if any(total.violations for total in found.guarantees):
-        return VIOLATED
-    return VERIFIED if any(stream.received.changes for stream in found.snapshot.streams) else UNKNOWN
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What was found: of the guarantees, and of the apiservers that were compared, if any were."""
+
+    measurement: MeasurementResult
+    compared: Sequence[ApiserverComparison]
+    tolerance: float
+
+    @property
+    def slower(self) -> list[str]:
+        """A sentence for each way in which an apiserver is slower than the fastest by more than the tolerance."""
+        return [sentence for one in self.compared for sentence in one.slower(self.tolerance)]
+
+    @property
+    def is_violated(self) -> bool:
+        return any(total.violations for total in self.measurement.guarantees)
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether an event arrived."""
+        return any(stream.received.changes for stream in self.measurement.snapshot.streams)
+
+    @property
+    def exit_code(self) -> int:
+        """1 if a guarantee was violated or an apiserver is slower, 2 if nothing was checked or compared, else 0."""
+        if self.is_violated or self.slower:
+            return VIOLATED
+        return VERIFIED if self.is_checked and all(one.is_compared for one in self.compared) else UNKNOWN
 
 
-def _verifying(config: Config, options: VerifyOptions) -> Config:
-    """Return the configuration with everything that verifies guarantees."""
+def _verifying(config: Config, options: VerifyOptions, compared: tuple[str, ...] | None) -> Config:
+    """Return the configuration with everything that verifies guarantees, at the apiservers that are compared."""
     limits = {"audits_per_second": max(AUDITS, config.limits.audits_per_second)}
     changes: dict[str, object] = {
         "guarantees": GuaranteesConfig(level="full"),
         "limits": config.limits.model_copy(update=limits),
     }
-    if options.each:
-        changes["kubernetes"] = config.kubernetes.model_copy(update={"apiservers": "each"})
+    if options.each or compared:
+        changes["kubernetes"] = config.kubernetes.model_copy(update={"apiservers": compared or "each"})
     if options.inventory:
         changes |= {"watch": tuple(map(_with_inventory, config.watch)), "reference": None}
     return config.model_copy(update=changes)
@@ -103,8 +155,9 @@ def _so_far(snapshot: Snapshot) -> str:
 # Printing
 
 
-def _print(measurement: MeasurementResult) -> None:
-    console, found, exit_code = plain_console(), measurement.guarantees, _exit_code(measurement)
+def _print(verification: Verification) -> None:
+    console, measurement = plain_console(), verification.measurement
+    found = measurement.guarantees
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("GUARANTEE")
     table.add_column("CHECKS", justify="right")
@@ -113,6 +166,9 @@ def _print(measurement: MeasurementResult) -> None:
         style = "bold red" if total.violations else "green" if total.checked else "dim"
         table.add_row(total.guarantee, f"{total.checked:,}", f"{total.violations:,}", style=style)
     console.print(table)
+    if verification.compared:
+        console.print()
+        console.print(draw(verification.compared))
     for sentence in _about_past(measurement.snapshot.streams):
         console.print(sentence)
     view = view_of(measurement.snapshot)
@@ -120,12 +176,23 @@ def _print(measurement: MeasurementResult) -> None:
         console.print(sentence, style="yellow")
     if interruption := measurement.interruption:
         console.print(interruption, style="yellow")
-    if exit_code == UNKNOWN:
+    if not verification.is_checked:
         advice = " Watch resources that change." if any(line.up for line in view.lines) else ""
         console.print(f"Nothing was verified: no event arrived.{advice}", style="yellow")
         return
     for sentence in sentences(found):
-        console.print(sentence, style="bold red" if exit_code == VIOLATED else "green")
+        console.print(sentence, style="bold red" if verification.is_violated else "green")
+    for sentence in verification.slower or _no_slower(verification):
+        console.print(sentence, style="bold red" if verification.slower else "green")
+
+
+def _no_slower(verification: Verification) -> Iterator[str]:
+    """Say that no apiserver is slower, or of which that is not known; nothing if none were compared."""
+    unknown = [one.apiserver for one in verification.compared if not one.is_compared]
+    if unknown:
+        yield f"{some_of(unknown)} cannot be compared: too few events arrived there and at another apiserver."
+    elif verification.compared:
+        yield f"No apiserver is slower than the fastest by more than {duration(verification.tolerance)}."
 
 
 def _about_past(streams: Iterable[StreamReading]) -> Iterator[str]:
@@ -138,17 +205,19 @@ def _about_past(streams: Iterable[StreamReading]) -> Iterator[str]:
             yield f"{name} began now, because no oldest revision was found: {replay.obstacle}"
 
 
-def _document(measurement: MeasurementResult) -> dict[str, object]:
+def _document(verification: Verification) -> dict[str, object]:
     """Return the result for JSON, with the counts of each watch; durations in seconds."""
+    measurement = verification.measurement
     snapshot = measurement.snapshot
     return {
         "apiVersion": "v1",
         "at": datetime.fromtimestamp(snapshot.at_wall, UTC).isoformat(),
-        "exitCode": _exit_code(measurement),
+        "exitCode": verification.exit_code,
         **measurement.document,
         "guarantees": document(measurement.guarantees),
         "watches": [_watch(stream) for stream in snapshot.streams],
         "notReady": list(snapshot.monitor.not_ready),
+        "compared": [one.document for one in verification.compared],
     }
 
 

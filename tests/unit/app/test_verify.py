@@ -77,7 +77,8 @@ def test_json_has_the_documented_keys(ask: Verify, capsys: pytest.CaptureFixture
     assert ask(output="json") == 0
     answer = json.loads(capsys.readouterr().out)
     assert [*answer] == [
-        *("apiVersion", "at", "exitCode", "asked", "measured", "interrupted", "guarantees", "watches", "notReady")
+        *("apiVersion", "at", "exitCode", "asked", "measured", "interrupted", "guarantees", "watches", "notReady"),
+        "compared",
     ]
     assert [*answer["guarantees"][0]] == ["guarantee", "checked", "violations", "watches"]
     assert [*answer["watches"][0]] == [
@@ -225,3 +226,73 @@ def test_replay_begins_now_if_no_oldest_revision_is_found(
     said = capsys.readouterr().out
     assert "pods began now, because no oldest revision was found: This identity may not watch" in said
     assert checks(said)["ordered"][0] < 500
+
+
+# Apiservers that are compared
+
+HOSTS = ("10.0.0.1", "10.0.0.2")
+URLS = tuple(f"https://{host}:6443" for host in HOSTS)
+COMPARED = replace(OPTIONS, compare=URLS)
+
+
+@pytest.fixture
+def pages(monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> dict[str, list[float]]:
+    """The seconds of the pages of lists, of two apiservers of one cluster."""
+    cluster.announce(*HOSTS)
+    pages = {f"{host}:6443": [0.01, 0.02] for host in HOSTS}
+    monkeypatch.setattr("watchslo.app.verify.check_cluster", lambda *_: None)
+    monkeypatch.setattr("watchslo.app.verify.listed", lambda *_: pages)
+    return pages
+
+
+def test_apiservers_as_fast_as_each_other_exit_with_0(
+    ask: Verify, pages: dict[str, list[float]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert pages
+    assert ask(COMPARED) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"^10\.0\.0\.2:6443 +\d+ +0 ms +0 ms +15 ms +0 ms$", said, re.MULTILINE)
+    assert said.splitlines()[-1] == "No apiserver is slower than the fastest by more than 50 ms."
+
+
+def test_slower_list_exits_with_1(
+    ask: Verify, pages: dict[str, list[float]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    pages["10.0.0.2:6443"] = [0.11, 0.12]
+    assert ask(COMPARED) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "10.0.0.2:6443 takes 100 ms longer for a page of a list (P50)."
+    assert ask(replace(COMPARED, tolerance=0.2)) == 0
+
+
+def test_lost_event_of_a_compared_apiserver_exits_with_1(
+    ask: Verify, pages: dict[str, list[float]], cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert pages
+    cluster.losing["10.0.0.2"] = 1
+    assert ask(COMPARED, "json") == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert [one["apiserver"] for one in answer["compared"]] == ["10.0.0.1:6443", "10.0.0.2:6443"]
+    assert sum(total["violations"] for total in answer["guarantees"]) == 1
+
+
+def test_apiserver_without_events_is_not_called_fast(
+    ask: Verify, pages: dict[str, list[float]], cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert pages
+    cluster.failures["watch", "*"] = because(Reason.FORBIDDEN)
+    assert ask(COMPARED) == 2
+    assert capsys.readouterr().out.splitlines()[-1] == "Nothing was verified: no event arrived."
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"compare": URLS[:1]}, "--compare: one apiserver has nothing to be compared with; name another one as well"),
+        ({"each": True}, "--compare: --each chooses the apiservers or the time itself; remove one of the two"),
+        ({"compare": (*URLS, URLS[0])}, "--compare: https://10.0.0.1:6443 is listed 2 times; keep one of them"),
+        ({"compare": ("https://", URLS[0])}, "--compare: https:// is not the URL of an apiserver"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(ask: Verify, changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        ask(replace(COMPARED, **changes))  # type: ignore[arg-type]
