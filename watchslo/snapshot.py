@@ -548,13 +548,14 @@ class ResourceFigures:
 
     `received` events reached its watch cache, `terminated` watches were closed because they did not take their events,
     and `parked` watches wait for that at the second read. `dispatch` has by stage how long events took within the
-    apiserver, in seconds.
+    apiserver, in seconds. Its watch cache `advanced` by so many revisions; None if the apiserver does not say.
     """
 
     received: int = 0
     terminated: int = 0
     parked: int = 0
     dispatch: Mapping[str, HistogramReading] = field(default_factory=dict)
+    advanced: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

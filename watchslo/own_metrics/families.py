@@ -21,6 +21,7 @@ class Figure(StrEnum):
     LISTED_FROM_CACHE = "listed_from_cache"
     RECEIVED = "received"
     TERMINATED = "terminated"
+    CACHED_REVISION = "cached_revision"
     PARKED = "parked"
     ETCD = "etcd"
     READ_WAIT = "read_wait"
@@ -29,7 +30,7 @@ class Figure(StrEnum):
     ADMISSION = "admission"
 
 
-GAUGES = frozenset({Figure.STARTED, Figure.INFLIGHT, Figure.QUEUED, Figure.PARKED})
+GAUGES = frozenset({Figure.STARTED, Figure.INFLIGHT, Figure.QUEUED, Figure.PARKED, Figure.CACHED_REVISION})
 """Figures that may fall; all others only rise as long as the process runs."""
 
 
@@ -61,6 +62,7 @@ FAMILIES: Mapping[bytes, MetricFamily] = {
     b"apiserver_storage_list_returned_objects_total": MetricFamily(Figure.LISTED, divided_by=b"storage"),
     b"apiserver_cache_list_returned_objects_total": MetricFamily(Figure.LISTED_FROM_CACHE),
     b"apiserver_watch_cache_events_received_total": MetricFamily(Figure.RECEIVED, by_resource=True),
+    b"apiserver_watch_cache_resource_version": MetricFamily(Figure.CACHED_REVISION, by_resource=True),
     b"apiserver_terminated_watchers_total": MetricFamily(Figure.TERMINATED, by_resource=True),
     b"apiserver_watch_cache_stalled_watchers": MetricFamily(Figure.PARKED, by_resource=True),
     b"etcd_request_duration_seconds": MetricFamily(

@@ -18,6 +18,7 @@ MINUTE_SECONDS = 60.0
 KEPT_SECONDS = 66.0  # of pages, so that one is a minute older than the newest; reads may be a few seconds late
 STALE_SECONDS = 36.0  # two reads have failed by then: the figures say nothing of the present
 MOST_PROCESSES = 8  # behind one address; the oldest are forgotten
+REVISION_MODULUS = 10**15  # as the help text of the gauge says
 NO_START = "The page does not say when its process started, so two pages cannot be compared."
 
 
@@ -76,7 +77,7 @@ def figures(before: MetricsPage, after: MetricsPage) -> ApiserverFigures | None:
         inflight=_count(gauges, Figure.INFLIGHT),
         queued=_count(gauges, Figure.QUEUED),
         cpu=None if cpu is None else cpu / seconds,
-        resources=_resources(change, gauges),
+        resources=_resources(change, gauges, before.values),
     )
 
 
@@ -136,7 +137,9 @@ def _count(gauges: Mapping[FigureKey, float], figure: Figure) -> int | None:
     return None if value is None else int(value)
 
 
-def _resources(change: _PageChange, gauges: Mapping[FigureKey, float]) -> Mapping[str, ResourceFigures]:
+def _resources(
+    change: _PageChange, gauges: Mapping[FigureKey, float], before: Mapping[FigureKey, float]
+) -> Mapping[str, ResourceFigures]:
     names = {key.resource for key in (*change.values, *change.histograms, *gauges)} - {""}
     return {
         name: ResourceFigures(
@@ -148,6 +151,13 @@ def _resources(change: _PageChange, gauges: Mapping[FigureKey, float]) -> Mappin
                 for key, one in change.histograms.items()
                 if key.resource == name and key.figure is Figure.DISPATCH
             },
+            advanced=_advanced(before, gauges, FigureKey(Figure.CACHED_REVISION, name)),
         )
         for name in sorted(names)
     }
+
+
+def _advanced(before: Mapping[FigureKey, float], after: Mapping[FigureKey, float], key: FigureKey) -> int | None:
+    """Return by how many revisions a watch cache advanced; the gauge has the last digits of its revision only."""
+    first, last = before.get(key), after.get(key)
+    return None if first is None or last is None else int(last - first) % REVISION_MODULUS

@@ -27,9 +27,15 @@ def etcd(seconds: float, count: int = 20) -> ApiserverFigures:
     return replace(PRESENT, etcd=all_at(seconds, count))
 
 
-def of_pods(received: int = 0, terminated: int = 0, parked: int = 0, dispatch: float | None = None) -> ApiserverFigures:
+def of_pods(
+    received: int = 0,
+    terminated: int = 0,
+    parked: int = 0,
+    dispatch: float | None = None,
+    advanced: int | None = None,
+) -> ApiserverFigures:
     stages = {} if dispatch is None else {"total": all_at(dispatch)}
-    return replace(PRESENT, resources={"pods": ResourceFigures(received, terminated, parked, stages)})
+    return replace(PRESENT, resources={"pods": ResourceFigures(received, terminated, parked, stages, advanced)})
 
 
 def single() -> Cluster:
@@ -185,6 +191,7 @@ def test_figures_that_contradict_lower_the_confidence(
         (Cause.APISERVER_SENDING, Cluster, sending, of_pods(dispatch=1.0)),
         (Cause.RESOURCE_FANOUT, Cluster, one_fanned_out, of_pods(terminated=1)),
         (Cause.STALLED_STREAM, Cluster, stalled, of_pods(received=55)),
+        (Cause.STALLED_STREAM, Cluster, stalled, of_pods(advanced=0)),
     ],
     ids=shown,
 )
@@ -216,6 +223,8 @@ def test_certain_cause_stays_certain(
         (Cause.RESOURCE_FANOUT, Cluster, one_fanned_out, of_pods(dispatch=0.1)),
         (Cause.BANDWIDTH, single, slow_path, of_pods()),
         (Cause.STALLED_STREAM, Cluster, stalled, of_pods()),
+        (Cause.STALLED_STREAM, Cluster, stalled, of_pods(advanced=9)),
+        (Cause.CACHE_BEHIND, Cluster, link_slow, of_pods(advanced=0)),
         (Cause.STALLED_STREAM, Cluster, stalled, PRESENT),
         (Cause.WRITE_PATH, Cluster, webhook, replace(PRESENT, admission=all_at(0.1))),
         (Cause.RESOURCE_DECODING, Cluster, one_resource, replace(PRESENT, conversion=all_at(0.5))),
@@ -231,6 +240,11 @@ def test_figures_that_do_not_decide_say_nothing(
 def test_parked_watches_are_named_if_a_watch_is_stalled() -> None:
     reading = found(Cause.STALLED_STREAM, Cluster, stalled, of_pods(received=5, parked=3))
     assert reading.evidence.endswith(" By the apiserver's own metrics, 3 watches of pods are parked.")
+
+
+def test_cache_that_stands_still_is_named_if_a_watch_is_stuck() -> None:
+    reading = found(Cause.STALLED_STREAM, Cluster, stalled, of_pods(advanced=0))
+    assert reading.evidence.endswith(" By the apiserver's own metrics, the watch cache of pods stands still.")
 
 
 def test_conversion_webhooks_explain_custom_resources_only(monkeypatch: pytest.MonkeyPatch) -> None:

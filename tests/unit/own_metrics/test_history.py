@@ -62,6 +62,15 @@ def test_lists_from_the_cache_alone_are_counted() -> None:
     assert change(f"{FROM_CACHE} 2\n", f"{FROM_CACHE} 5\n").listed == 3
 
 
+def test_advance_of_a_watch_cache_is_counted_in_its_last_digits() -> None:
+    gauge = "apiserver_watch_cache_resource_version"
+    before = f'{gauge}{{resource="pods"}} 9.99999999999998e+14\n{gauge}{{resource="deployments.apps"}} 40\n'
+    after = f'{gauge}{{resource="pods"}} 5\n{gauge}{{resource="deployments.apps"}} 40\n'
+    found = change(before, after).resources
+    assert (found["pods"].advanced, found["deployments.apps"].advanced) == (7, 0)
+    assert change("", after).resources["pods"].advanced is None
+
+
 def test_figures_of_each_resource() -> None:
     received = "apiserver_watch_cache_events_received_total"
     before = f'{received}{{resource="pods"}} 4\n'
