@@ -99,7 +99,9 @@ class Diagnosis:
         yield from self._memory.add(now, snapshot)
         evidence = yield from self._memory.evidence(snapshot)
         found: Findings = (yield from find(evidence)) if evidence else ()
-        subjects = {(one.cause, one.apiserver, one.watch): (one, row) for one, row in reversed(found)}
+        ended = {one.name for one in snapshot.apiservers if one.refuses}  # their processes: there is nothing to find
+        running = [(one, row) for one, row in reversed(found) if one.apiserver not in ended]
+        subjects = {(one.cause, one.apiserver, one.watch): (one, row) for one, row in running}
         self._note_incidents(snapshot, now, subjects)
         for subject, (finding, row) in subjects.items():
             if subject not in self._suspicions and self._is_aftermath(subject, now):
@@ -119,9 +121,9 @@ class Diagnosis:
         return tuple(sorted(readings, key=lambda one: (-_ORDER.index(one.confidence), causes.index(one.cause))))
 
     def _note_incidents(self, snapshot: Snapshot, now: float, found: Container[_Subject]) -> None:
-        """Note when the storage was last found slow, and when each apiserver was last silent."""
+        """Note when the storage was last found slow, and when each apiserver was last silent or away."""
         storage = self._suspicions.get(_STORAGE_SLOW)
-        silent = [one.name for one in snapshot.apiservers if one.unresponsive_for is not None]
+        silent = [one.name for one in snapshot.apiservers if one.refuses or one.unresponsive_for is not None]
         slow = [None] if storage is not None and storage.begun and _STORAGE_SLOW in found else []
         self._incidents |= dict.fromkeys((*slow, *silent), now)
         self._incidents = {place: at for place, at in self._incidents.items() if now - at < AFTERMATH_SECONDS}

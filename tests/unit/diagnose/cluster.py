@@ -82,6 +82,7 @@ class Apiserver:
     silent: float = 0.3
     failure: str | None = None
     unresponsive_for: float | None = None
+    refuses: bool = False
     role: ApiserverRole = ApiserverRole.MEMBER
     ticking: bool = True
     confirmed: bool = True
@@ -258,6 +259,7 @@ def _apiserver(name: str, one: Apiserver, wall: float) -> ApiserverReading:
         requests=requests,
         not_ready=one.not_ready,
         unresponsive_for=one.unresponsive_for,
+        refuses=one.refuses,
         own_metrics=own,
     )
 
