@@ -104,7 +104,7 @@ class Diagnosis:
         subjects = {(one.cause, one.apiserver, one.watch): (one, row) for one, row in running}
         self._note_incidents(snapshot, now, subjects)
         for subject, (finding, row) in subjects.items():
-            if subject not in self._suspicions and self._is_aftermath(subject, now):
+            if subject not in self._suspicions and self._is_aftermath(finding, now):
                 continue
             made = _Suspicion(snapshot.at_wall, finding, row.next)
             self._suspicions.setdefault(subject, made).add(finding, row)
@@ -128,7 +128,9 @@ class Diagnosis:
         self._incidents |= dict.fromkeys((*slow, *silent), now)
         self._incidents = {place: at for place, at in self._incidents.items() if now - at < AFTERMATH_SECONDS}
 
-    def _is_aftermath(self, subject: _Subject, now: float) -> bool:
-        """Return True if an incident at the place of a cause has just ended."""
-        ended = [at for place, at in self._incidents.items() if place in (None, subject[1]) and at < now]
-        return bool(ended) and subject[0] not in _AFTER_ANY
+    def _is_aftermath(self, finding: Finding, now: float) -> bool:
+        """Return True if an incident has just ended at all places of a finding."""
+        ended = {place for place, at in self._incidents.items() if at < now}
+        places = {finding.apiserver} if finding.apiserver else {apiserver for apiserver, _ in finding.explains}
+        is_over = None in ended or (bool(places) and places <= ended)
+        return is_over and finding.cause not in _AFTER_ANY

@@ -178,7 +178,7 @@ def _lists(case: _Case) -> _Verdict | None:
 
 
 def _stalled(case: _Case) -> _Verdict | None:
-    """The apiserver parks watches of the resource, or its cache received what a watch did not deliver, or stands still."""
+    """The apiserver parks watches, or the cache received what a watch did not deliver, or it stands still."""
     known = [(figures, watch.name) for watch, figures in case.resources() if watch.stuck]
     figures, name = max(known, key=lambda one: (one[0].parked, one[0].received), default=(ResourceFigures(), ""))
     if figures.parked:
