@@ -12,7 +12,8 @@ watches together. What an event becomes:
    `pending` if it was held for `UNSEALED_SECONDS`, or there was no room for it.
 2. `before_clock` if the ticks cannot date it.
 3. `tainted` if this process may have read it more than `LATE_SECONDS` late, or the machine was suspended in between.
-4. `own_queue` if it may have been committed while a request to open its watch waited that long in this process.
+4. `own_queue` if it may have been committed while a request to open its watch waited that long in this process, or
+   while this identity could not open it.
 5. Otherwise a sample. The delay that this process may have added, by reading late or by such a wait after the commit,
    is taken from the lower ends of its bounds, so that they hold of the cluster alone. The upper end contains it.
    At an apiserver that polls its storage, an event that waited for a poll is dated as `watchslo.latency.polling` says.

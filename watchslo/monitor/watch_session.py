@@ -52,6 +52,8 @@ LISTING_NOTHING = (TAIL.name, REPLAY.name)
 LIST_SECONDS = 600.0  # for so long the duration of the last list predicts that of the next one
 IN_RECORD = (Guarantee.UNIQUE, Guarantee.TYPED)  # their events are in the record of deliveries
 
+_LACKING = (Reason.UNAUTHORIZED, Reason.FORBIDDEN, Reason.CREDENTIALS)
+
 
 class WatchSession:
     """Runs the protocol of one watch.
@@ -84,7 +86,7 @@ class WatchSession:
         self._driver = self._new_driver(Representation(identity.config.representation_of(identity.resource)))
         self._halted = False
         self._opened: float | None = None
-        self._broken = math.inf  # when the connection broke because the machine was suspended
+        self._shut = math.inf  # since when this client alone receives nothing: it was suspended, or lacks a right
         self._listed: tuple[float, float] | None = None  # when the last list was complete, and how long it took
         self._log = structlog.get_logger().bind(
             watch=identity.label, resource=identity.resource.key, apiserver=identity.apiserver.name
@@ -225,7 +227,7 @@ class WatchSession:
     def reopen(self, reason: Reason) -> None:
         """Close the watch, if it is open, and resume it from its newest revision."""
         if reason is Reason.SUSPENDED:
-            self._broken = min(self._broken, time.monotonic())
+            self._shut = min(self._shut, time.monotonic())
         self._driver.feed(Reopen(reason))
 
     def hasten(self) -> None:
@@ -269,6 +271,8 @@ class WatchSession:
                 apiserver.closes.closed(self._unexplained(lived))
             case WatchClosed(failure) | ListFailed(failure):
                 apiserver.closes.ended(time.monotonic(), number, failure.reason)
+                if failure.reason in _LACKING:
+                    self._shut = min(self._shut, time.monotonic())
                 self._count(fact)
             case _:
                 self._count(fact)
@@ -303,8 +307,8 @@ class WatchSession:
                 self._opened = time.monotonic()
                 self.deliveries.opened(self._opened)
                 self._statistics.note_opened(self._opened)
-                self._statistics.queue_waits.add(self._broken, self._opened)
-                self._broken = math.inf
+                self._statistics.queue_waits.add(self._shut, self._opened)
+                self._shut = math.inf
                 self._identity.apiserver.watch_opened(self._identity.number)
                 self.guarantees.check(Guarantee.RESUMABLE)
                 self.bookmark = None

@@ -46,7 +46,7 @@ NOT_MEASURED = {
     "domain": "of another revision sequence",
     "pending": "not known in time to be of this revision sequence",
     "tainted": "watchslo was late to read them",
-    "own_queue": "committed while the watch waited for a limit of watchslo",
+    "own_queue": "committed while the watch waited for a limit, a right or credentials of watchslo",
     "unsealed": "no tick came in time",
     "unparsable": "the revision is not a number below 2^62",
 }

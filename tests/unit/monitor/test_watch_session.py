@@ -419,6 +419,22 @@ class TestEvents:
             assert [until - cut for _, until in waits] == pytest.approx([10.0, 20.0, 25.0, 30.0], abs=0.01)
             assert parts.session.outcomes.opens.reading().sum < 0.01
 
+    @pytest.mark.parametrize(("reason", "noted"), [(Reason.UNAUTHORIZED, 1), (Reason.SERVER_ERROR, 0)], ids=str)
+    async def test_time_without_a_right_is_noted_until_the_watch_is_open(
+        self, cluster: Cluster, reason: Reason, noted: int
+    ) -> None:
+        """Other clients received in time what this one could not."""
+        async with open_watch(cluster) as (parts, watch):
+            cluster.fail(reason, "watch")
+            watch.send()
+            await asyncio.sleep(40)
+            cluster.fail(None, "watch")
+            await asyncio.sleep(120)
+            assert parts.session.up
+            waits = parts.statistics.queue_waits
+            lasted = [until - since for since, until in (waits.wait(number) for number in range(len(waits)))]
+            assert [seconds > 30 for seconds in lasted] == [True] * noted
+
     async def test_age_of_a_revision_from_before_a_suspend_has_no_upper_bound(self, cluster: Cluster) -> None:
         async with open_watch(cluster) as (parts, _):
             await parts.join(cluster)
