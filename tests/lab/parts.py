@@ -134,6 +134,11 @@ def apiserver_killed(seconds: float) -> Callable[[Scene], None]:
     """Kill it, and start it again after so many seconds."""
 
     def make(scene: Scene) -> None:
+        if scene.member:
+            scene.member.kill()
+            time.sleep(seconds)
+            scene.member.start()
+            return
         one = apiserver(scene)
         one.process.kill()
         time.sleep(seconds)
@@ -144,8 +149,8 @@ def apiserver_killed(seconds: float) -> Callable[[Scene], None]:
 
 
 def rolling_restart(scene: Scene) -> None:
-    for apiserver in scene.plane.apiservers:
-        apiserver.restart()
+    for member in scene.watched:
+        member.restart()
     scene.member = None  # all are hit
 
 

@@ -268,13 +268,18 @@ class _Announced:
         self.process = Process(folder, name, [sys.executable, "-m", module, *arguments])
 
     def __enter__(self) -> Self:
-        self.process.start()
         try:
-            self.process.until(lambda: "\n" in self.process.out, "listening")
+            self.start()
         except BaseException:
             self.process.kill()
             raise
         return self
+
+    def start(self) -> None:
+        """Start it, or start it again after its end."""
+        lines = self.process.out.count("\n") if self.process.has_started else 0
+        self.process.start()
+        self.process.until(lambda: self.process.out.count("\n") > lines, "listening")
 
     def __exit__(self, *_: object) -> None:
         self.process.stop()

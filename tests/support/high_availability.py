@@ -68,6 +68,23 @@ class Member:
         """The host and port for clients, which is its name in watchslo."""
         return urlsplit(self.url).netloc
 
+    def kill(self) -> None:
+        """Kill it: its address refuses connections."""
+        self.apiserver.process.kill()
+        self.client.process.kill()
+
+    def start(self) -> None:
+        """Start it again, and wait until it is ready; its address is the same if that is one of `hosts`."""
+        self.client.start()
+        self.apiserver.start()
+        self.apiserver.wait_ready()
+
+    def restart(self) -> None:
+        """Stop it cleanly, start it again and wait until it is ready."""
+        self.apiserver.process.end()
+        self.client.process.kill()
+        self.start()
+
     @contextlib.contextmanager
     def paused(self) -> Iterator[None]:
         """Stop it by SIGSTOP while the context is open; its connections stay open."""
@@ -132,8 +149,7 @@ class HighAvailability:
 
     def kill(self, member: Member) -> None:
         """Kill an apiserver; its address stays announced and refuses connections."""
-        member.apiserver.process.kill()
-        member.client.process.kill()
+        member.kill()
         self.members.remove(member)
 
     def announce(self, url: str) -> None:

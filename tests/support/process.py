@@ -103,6 +103,11 @@ class Process:
         return self._popen.poll()
 
     @property
+    def has_started(self) -> bool:
+        """True from its first start on."""
+        return self._popen is not None
+
+    @property
     def running(self) -> bool:
         """True from its start to its end."""
         return self._popen is not None and self.exit_code is None
