@@ -63,7 +63,7 @@ class OfTop:
         """Read the page, and remember its sentence."""
         word, text = self._page()
         if text:
-            self._words[" ".join(text.split())] = word
+            self._words[" ".join(text.split()).rstrip(".")] = word  # figures may follow
         return word, text
 
     def __call__(self) -> tuple[str, str]:

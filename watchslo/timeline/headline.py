@@ -16,7 +16,7 @@ from watchslo.snapshot import (
     QuantileReading,
     Snapshot,
 )
-from watchslo.timeline.condition import CLOSED_SECONDS, FORBIDDEN, Condition, WatchCondition
+from watchslo.timeline.condition import BAD, CLOSED_SECONDS, FORBIDDEN, WELL, Condition, WatchCondition
 from watchslo.timeline.format import (
     MINUTE,
     NAMED,
@@ -36,6 +36,7 @@ STOPPED_SECONDS = 5.0  # without a tick: about ten ticks failed
 STOPPED_GAPS = 5.0  # mean gaps without a tick, if ticks are rare: some are saved for bursts of events
 MOST, TOGETHER_SECONDS = 0.5, 3.0  # if more than this share is closed for so long, no watch that is left makes all well
 FORBIDDEN_AUDIT = "This identity may no longer list or watch the resource; grant it."
+MOST_NAMED = 5  # apiservers
 COARSE_SHARE = 0.15  # of the threshold: a median of this size counts as late, so a resolution must be below it
 
 
@@ -140,7 +141,30 @@ def headline(assessment: Assessment) -> Headline:
     if since_wall is not None and assessment.now_wall - since_wall >= MINUTE:
         lasts = f"for {lasting(assessment.now_wall - since_wall)}"
         figures = _both(lasts, figures)
-    return Headline(verdict, level, text, figures, since_wall)
+    each = _each_apiserver(assessment) if level is Level.BAD else ""
+    return Headline(verdict, level, text, _both(figures, each), since_wall)
+
+
+def _each_apiserver(of: Assessment) -> str:
+    """Say of each apiserver whether all is well there, or since when not; nothing if they do not differ.
+
+    A port that all share is left out. Of many apiservers, only the bad ones are named.
+    """
+    names = [one.name for one in of.snapshot.apiservers if one.watched]
+    found = {name: [line for line in of.lines if line.stream.apiserver == name] for name in names}
+    silent = {one.name: [of.now_wall - (one.unresponsive_for or 0.0)] for one in of.silent}
+    is_port_shared = len({name.rpartition(":")[2] for name in names}) == 1
+    bad, others = [], []
+    for name, lines in found.items():
+        since_walls = [*(line.since_wall for line in lines if line.condition in BAD), *silent.get(name, [])]
+        shown = name.rpartition(":")[0] if is_port_shared else name
+        if since_walls:
+            bad.append(f"{shown} ✗ {since(min(since_walls), of.now_wall)}")
+        elif lines:
+            others.append(f"{shown} {'✓' if any(line.condition in WELL for line in lines) else '?'}")
+    if not bad or not others:
+        return ""
+    return ", ".join([*bad, *(others if len(names) <= MOST_NAMED else [f"{len(others)} others are not"])])
 
 
 def stopped_for(domain: DomainReading) -> float | None:

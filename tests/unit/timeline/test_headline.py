@@ -201,6 +201,12 @@ def situations() -> Mapping[str, Headline]:
         "An apiserver is silent, and was withdrawn": unanswered(12.0, withdrawn=True),
         "An apiserver refuses connections": unanswered(12.0, refuses=True),
         "Two apiservers refuse connections": unanswered(12.0, 75.0, refuses=True),
+        "One of six apiservers is silent": unanswered(12.0, watched=6),
+        "An apiserver is late, another one is not judged, and ports differ": say(
+            replace(LATE, apiserver="10.0.0.1:6443"),
+            replace(FEW, apiserver="10.0.0.2:8443"),
+            apiservers=(at("10.0.0.1:6443", ApiserverRole.MEMBER), at("10.0.0.2:8443", ApiserverRole.MEMBER)),
+        ),
         "All apiservers are silent": unanswered(12.0, 12.0, 12.0),
         "The only watched apiserver is silent; a witness answers": unanswered(12.0, watched=1, witness=True),
         "The service is silent before the first watch": say(apiservers=(SILENT_SERVICE,)),
