@@ -2,10 +2,12 @@
 //
 //	clientgo --kubeconfig F --resource configmaps --events 20000            the existing objects, then live events
 //	clientgo --kubeconfig F --resource configmaps --events 5000 --live      live events only
+//	clientgo --kubeconfig F --resource configmaps --informer                an informer, until it is killed
 //
 // It prints {"watching":true} when the watch is open, and after the last event one line
 // {"events":…,"cpu_seconds":…,"wall_seconds":…,"cpu_us_per_event":…}: user and system time of the whole process since
-// just before the request of the watch (burst), or since the first event (live).
+// just before the request of the watch (burst), or since the first event (live). An informer prints a line
+// {"revision":…,"at":…} for each event, with the Unix time at which its handler got it.
 package main
 
 import (
@@ -21,6 +23,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/metadata/metadatainformer"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
@@ -36,6 +40,11 @@ type report struct {
 	CPUUsPerEvent float64 `json:"cpu_us_per_event"`
 }
 
+type event struct {
+	Revision string  `json:"revision"`
+	At       float64 `json:"at"`
+}
+
 func main() {
 	kubeconfig := flag.String("kubeconfig", "", "path of a kubeconfig")
 	var gvr schema.GroupVersionResource
@@ -45,12 +54,45 @@ func main() {
 	namespace := flag.String("namespace", "", "namespace; empty for all")
 	events := flag.Int("events", 1, "number of events to count")
 	live := flag.Bool("live", false, "skip the existing objects")
+	informer := flag.Bool("informer", false, "run an informer instead, and print each event")
 	flag.Parse()
 
+	if *informer {
+		if err := inform(*kubeconfig, gvr, *namespace); err != nil {
+			fmt.Fprintln(os.Stderr, "error:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	if err := run(*kubeconfig, gvr, *namespace, *events, *live); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
+}
+
+// inform runs an informer with client-go's defaults.
+func inform(kubeconfig string, gvr schema.GroupVersionResource, namespace string) error {
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return err
+	}
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	output := json.NewEncoder(os.Stdout)
+	seen := func(object any) {
+		if found, ok := object.(metav1.Object); ok {
+			_ = output.Encode(event{found.GetResourceVersion(), float64(time.Now().UnixNano()) / 1e9})
+		}
+	}
+	informer := metadatainformer.NewFilteredMetadataInformer(client, gvr, namespace, 0, cache.Indexers{}, nil).Informer()
+	handler := cache.ResourceEventHandlerFuncs{AddFunc: seen, UpdateFunc: func(_, object any) { seen(object) }}
+	if _, err := informer.AddEventHandler(handler); err != nil {
+		return err
+	}
+	informer.RunWithContext(context.Background())
+	return nil
 }
 
 func run(kubeconfig string, gvr schema.GroupVersionResource, namespace string, events int, live bool) error {
