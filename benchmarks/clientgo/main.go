@@ -70,13 +70,17 @@ func main() {
 	}
 }
 
-// inform runs an informer with client-go's defaults.
-func inform(kubeconfig string, gvr schema.GroupVersionResource, namespace string) error {
+func connect(kubeconfig string) (metadata.Interface, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	client, err := metadata.NewForConfig(config)
+	return metadata.NewForConfig(config)
+}
+
+// inform runs an informer with client-go's defaults.
+func inform(kubeconfig string, gvr schema.GroupVersionResource, namespace string) error {
+	client, err := connect(kubeconfig)
 	if err != nil {
 		return err
 	}
@@ -96,11 +100,7 @@ func inform(kubeconfig string, gvr schema.GroupVersionResource, namespace string
 }
 
 func run(kubeconfig string, gvr schema.GroupVersionResource, namespace string, events int, live bool) error {
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		return err
-	}
-	client, err := metadata.NewForConfig(config)
+	client, err := connect(kubeconfig)
 	if err != nil {
 		return err
 	}
