@@ -2,8 +2,8 @@
 
 import math
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -15,7 +15,7 @@ from watchslo.app.session import run_on_loop
 from watchslo.config.model import Config
 from watchslo.config.values import parse_apiservers
 from watchslo.errors import ConfigError, ConnectError
-from watchslo.kube.client import Client, Page, Selectors
+from watchslo.kube.client import Client, Selectors
 from watchslo.kube.connect import connect
 from watchslo.kube.credentials import Address, CredentialSource
 from watchslo.kube.discovery import Discovery
@@ -33,9 +33,6 @@ EVERYTHING = "*"
 ROUNDS = 10  # of lists; each asks all apiservers, in turn and in both directions
 PAGE = 500  # objects
 REQUESTS_PER_SECOND = 20.0  # of lists, to all apiservers together
-_NAMESPACES = Resource("", "v1", "namespaces", namespaced=False)
-_KUBE_SYSTEM = Selectors(fields="metadata.name=kube-system")
-
 Scope = tuple[Resource, str | None]
 """A resource, and the namespace of its watch."""
 Minute = Mapping[str, Sequence[ExcessReading]]
@@ -177,28 +174,6 @@ async def _url(credentials: CredentialSource) -> str:
         await credentials.close()
 
 
-def check_cluster(config: Config, kubeconfig: Path | None, context: str | None) -> None:
-    """Raise ConfigError if the apiservers are known to be of different clusters: then revisions mean nothing."""
-    run_on_loop(_check_cluster(config, _credentials(kubeconfig, context)))
-
-
-async def _check_cluster(config: Config, credentials: CredentialSource) -> None:
-    async with _asked(config, credentials) as clients:
-        found = {name: await _cluster(client) for name, client in clients.items()}
-    by_cluster = {uid: name for name, uid in found.items() if uid}
-    if len(by_cluster) > 1:
-        names = " and ".join(by_cluster.values())
-        raise ConfigError(f"--compare: {names} are of different clusters; name apiservers of one cluster")
-
-
-async def _cluster(client: Client) -> str | None:
-    """Return the uid of the namespace that each cluster has; None if it cannot be read."""
-    page = await client.list_page(
-        _NAMESPACES, None, _KUBE_SYSTEM, ListRequest(), Representation.METADATA, with_objects=True
-    )
-    return next(iter(page.objects.uids), None) if isinstance(page, Page) and page.objects else None
-
-
 def listed(config: Config, kubeconfig: Path | None, context: str | None) -> Pages:
     """Return how long the first page of each watched resource takes at each apiserver of the configuration.
 
@@ -210,26 +185,19 @@ def listed(config: Config, kubeconfig: Path | None, context: str | None) -> Page
 
 
 async def _listed(config: Config, credentials: CredentialSource) -> Pages:
-    async with _asked(config, credentials) as clients:
+    limiter = Limiter(REQUESTS_PER_SECOND)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(credentials.close)
+        clients: dict[str, Client] = {}
+        for url in config.kubernetes.apiservers:
+            name, address = urlsplit(url).netloc, Address(url, config.kubernetes.tls_server_name)
+            apiserver = Apiserver(name, credentials, limiter, address)
+            clients[name] = await stack.enter_async_context(apiserver.client)
         catalogue = await Discovery(lambda: next(iter(clients.values()))).refresh()
         if isinstance(catalogue, Failure):
             raise ConnectError(catalogue.message)
         named = [watch for watch in config.watch if watch.resource != EVERYTHING]
         return await _rounds(clients, [(catalogue.resolve(watch.resource), watch.namespace) for watch in named])
-
-
-@asynccontextmanager
-async def _asked(config: Config, credentials: CredentialSource) -> AsyncIterator[dict[str, Client]]:
-    """The clients of the apiservers of a configuration, by name, while the context is open."""
-    limiter = Limiter(REQUESTS_PER_SECOND)
-    async with AsyncExitStack() as stack:
-        stack.push_async_callback(credentials.close)
-        clients = {}
-        for url in config.kubernetes.apiservers:
-            name, address = urlsplit(url).netloc, Address(url, config.kubernetes.tls_server_name)
-            apiserver = Apiserver(name, credentials, limiter, address)
-            clients[name] = await stack.enter_async_context(apiserver.client)
-        yield clients
 
 
 async def _rounds(clients: Mapping[str, Client], scopes: Sequence[Scope]) -> Pages:

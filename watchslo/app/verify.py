@@ -13,7 +13,6 @@ from watchslo.app import logs
 from watchslo.app.comparison import (
     ApiserverComparison,
     MinutesOfExcess,
-    check_cluster,
     compare,
     draw,
     is_url,
@@ -81,7 +80,6 @@ def verify(
     config = _verifying(narrowed, options, urls_of(kubeconfig, options.compare) if options.compare else None)
     if options.compare:
         context = context or next((name for name in options.compare if not is_url(name)), None)
-        check_cluster(config, kubeconfig, context)
     origin = "--resource" if options.resources else f"{file}: watch"
     minutes = MinutesOfExcess()
     measurement = measured(config, kubeconfig, context, period, origin, replay=options.replay, observe=minutes.observe)

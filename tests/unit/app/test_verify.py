@@ -240,7 +240,6 @@ def pages(monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> dict[str, list[f
     """The seconds of the pages of lists, of two apiservers of one cluster."""
     cluster.announce(*HOSTS)
     pages = {f"{host}:6443": [0.01, 0.02] for host in HOSTS}
-    monkeypatch.setattr("watchslo.app.verify.check_cluster", lambda *_: None)
     monkeypatch.setattr("watchslo.app.verify.listed", lambda *_: pages)
     return pages
 
