@@ -32,7 +32,7 @@ from watchslo.timeline.format import (
 from watchslo.timeline.proven_hour import NOTHING_PROVEN, ProvenHour
 from watchslo.timeline.verdict import Facts, Level, decide
 
-STOPPED_SECONDS = 5.0  # without a tick: about ten ticks failed
+STOPPED_SECONDS = 16.0  # without a tick: a silent storage has been found twice by then, and is said instead
 STOPPED_GAPS = 5.0  # mean gaps without a tick, if ticks are rare: some are saved for bursts of events
 MOST, TOGETHER_SECONDS = 0.5, 3.0  # if more than this share is closed for so long, no watch that is left makes all well
 FORBIDDEN_AUDIT = "This identity may no longer list or watch the resource; grant it."

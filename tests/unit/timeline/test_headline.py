@@ -174,8 +174,8 @@ def situations() -> Mapping[str, Headline]:
             WITHIN, domains=(clock(120.0),), causes=(replace(STORAGE, confidence=Confidence.LOW),)
         ),
         "The storage is slow": say(WITHIN, causes=(STORAGE,)),
-        "The clock has lost one of its rare ticks": say(LATE, domains=(clock(11.0, gap=4.0),)),
-        "The clock has lost as much time, in which it ticks often": say(LATE, domains=(clock(11.0),)),
+        "The clock has lost one of its rare ticks": say(LATE, domains=(clock(17.0, gap=4.0),)),
+        "The clock has lost as much time, in which it ticks often": say(LATE, domains=(clock(17.0),)),
         "The clock has never ticked": say(LATE, domains=(clock(),)),
         "The clock has never ticked, for a reason that is shown next to the headline": say(
             LATE,
