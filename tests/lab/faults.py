@@ -169,7 +169,11 @@ FAULTS = (
         "late-restart",
         "the apiserver is killed, and comes back after its lease has ended",
         momentary(parts.apiserver_killed(22.0)),
-        on_call=restarting("one apiserver is killed, and started again after 22 s"),
+        on_call=replace(
+            restarting("one apiserver is killed, and started again after 22 s"),
+            # One that refuses connections is forgotten when the others withdraw it, up to 15 s later.
+            verdicts=frozenset({"unresponsive", "down", "late", "stalled", GOOD}),
+        ),
     ),
     Fault(
         "stopped",
