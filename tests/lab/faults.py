@@ -445,7 +445,7 @@ FAULTS = (
             frozenset({"down"}),
             150.0,
             "the right to watch one API group is taken away",
-            (fires(150.0, "WatchsloForbidden"),),
+            (fires(400.0, "WatchsloForbidden"),),
             silenced=frozenset({"WatchDown"}),
         ),
     ),
