@@ -29,7 +29,7 @@ from tests.support.writer import Writer, configmap
 
 HOSTS = ("10.99.0.1", "10.99.0.2", "10.99.0.3")
 RESOURCE, CONFIGMAPS = "configmaps", "/api/v1/namespaces/default/configmaps"
-WRITE_SECONDS, LOOK_SECONDS, SETTLED_SECONDS = 0.1, 0.1, 60.0
+WRITE_SECONDS, LOOK_SECONDS, SETTLED_SECONDS = 0.1, 0.1, 20.0
 
 
 @click.command()

@@ -1,9 +1,10 @@
 """The headline: which watches are late, since when and how sure that is, or why it cannot be known. Pure."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from statistics import median
 
 from watchslo.model import SERVICE
 from watchslo.snapshot import (
@@ -37,6 +38,7 @@ STOPPED_GAPS = 5.0  # mean gaps without a tick, if ticks are rare: some are save
 MOST, TOGETHER_SECONDS = 0.5, 3.0  # if more than this share is closed for so long, no watch that is left makes all well
 FORBIDDEN_AUDIT = "This identity may no longer list or watch the resource; grant it."
 MOST_NAMED = 5  # apiservers
+MUCH_SECONDS = 0.02  # that an apiserver delivers later than the fastest: no cause is named for so little
 COARSE_SHARE = 0.15  # of the threshold: a median of this size counts as late, so a resolution must be below it
 
 
@@ -309,10 +311,21 @@ def _good(of: Assessment) -> Sentence:
     text, figures = _connected(of) if of.of(Condition.CONNECTED) else _well(of.lines)
     if of.last_bad_wall is not None:
         figures = _both(figures, f"last bad minute {minute_of_day(of.last_bad_wall, of.now_wall)}")
+    figures = _both(figures, _slowest(of))
     if not (coarse := _coarse(of)):
         return text, figures, None
     ticks = f"ticks take {duration(coarse)}, and latencies below that look alike"
     return f"{text.removesuffix('.')}, but short latencies cannot be distinguished.", _both(ticks, figures), None
+
+
+def _slowest(of: Assessment) -> str:
+    """Say which apiserver delivers later than another one, if that is much; by the P50 of its watches, half of them."""
+    behind: defaultdict[str, list[float]] = defaultdict(list)
+    for line in of.lines:
+        if line.stream.behind_fastest:
+            behind[line.stream.apiserver].append(line.stream.behind_fastest.p50)
+    seconds, name = max(((median(found), name) for name, found in behind.items()), default=(0.0, ""))
+    return f"{name} delivers {duration(seconds)} later than the fastest" if seconds >= MUCH_SECONDS else ""
 
 
 def _connected(of: Assessment) -> tuple[str, str]:

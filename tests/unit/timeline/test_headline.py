@@ -14,6 +14,7 @@ from watchslo.snapshot import (
     CauseReading,
     Confidence,
     DomainReading,
+    ExcessReading,
     StreamReading,
     WindowVerdict,
 )
@@ -194,6 +195,14 @@ def situations() -> Mapping[str, Headline]:
             LATE,
             replace(WITHIN, domain="events"),
             domains=(readings.DOMAIN, replace(clock(120.0, "No answer."), name="events")),
+        ),
+        "One delivers later than another apiserver": say(
+            replace(WITHIN, apiserver="10.0.0.1:6443", behind_fastest=ExcessReading(100, 0.0, 0.001)),
+            replace(WITHIN, apiserver="10.0.0.2:6443", behind_fastest=ExcessReading(100, 0.045, 0.1)),
+        ),
+        "One delivers a little later than another apiserver": say(
+            replace(WITHIN, apiserver="10.0.0.1:6443", behind_fastest=ExcessReading(100, 0.0, 0.001)),
+            replace(WITHIN, apiserver="10.0.0.2:6443", behind_fastest=ExcessReading(100, 0.019, 0.1)),
         ),
         # Silent apiservers
         "An apiserver is silent": unanswered(12.0),
