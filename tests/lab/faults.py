@@ -134,6 +134,12 @@ def restarting(words: str = "") -> OnCall:
     return OnCall(right, 0.0, words, (UNRESPONSIVE,), LATENESS, tolerated=frozenset({GOOD}))
 
 
+def hardly_noticed(words: str = "") -> OnCall:
+    """Return what is right while apiservers are away for a moment each, or withdrawn soon: it may also be `good`."""
+    found = restarting(words)
+    return replace(found, verdicts=found.verdicts | found.tolerated)
+
+
 def harmless(words: str = "", seconds: float = 60.0) -> OnCall:
     """Return what is right during what is no fault of the apiservers."""
     return OnCall(frozenset({GOOD}), seconds, words)
@@ -169,11 +175,8 @@ FAULTS = (
         "late-restart",
         "the apiserver is killed, and comes back after its lease has ended",
         momentary(parts.apiserver_killed(22.0)),
-        on_call=replace(
-            restarting("one apiserver is killed, and started again after 22 s"),
-            # One that refuses connections is forgotten when the others withdraw it, up to 15 s later.
-            verdicts=frozenset({"unresponsive", "down", "late", "stalled", GOOD}),
-        ),
+        # One that refuses connections is forgotten when the others withdraw it, up to 15 s later.
+        on_call=hardly_noticed("one apiserver is killed, and started again after 22 s"),
     ),
     Fault(
         "stopped",
@@ -189,7 +192,7 @@ FAULTS = (
         "rolling-restart",
         "all apiservers are restarted, one after another",
         momentary(parts.rolling_restart),
-        on_call=restarting(),
+        on_call=hardly_noticed(),
     ),
     Fault(
         "etcd-stopped",
@@ -566,7 +569,7 @@ FAULTS = (
         "upgraded",
         "all apiservers are upgraded, one after another",
         momentary(parts.upgraded),
-        on_call=restarting(f"all apiservers are upgraded to {parts.NEXT_VERSION}, one after another"),
+        on_call=hardly_noticed(f"all apiservers are upgraded to {parts.NEXT_VERSION}, one after another"),
     ),
     Fault(
         "mistaken-reload",
