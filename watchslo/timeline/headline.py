@@ -113,6 +113,13 @@ class Assessment:
         return {name: age for name, age in ages.items() if age is not None}
 
     @property
+    def is_incomplete(self) -> bool:
+        """Whether a watch was never open, or a clock has never ticked: later, what is missing is no start."""
+        unopened = any(not line.stream.up and line.stream.received.last_wall is None for line in self.lines)
+        unticked = any(all(one.answered_ago is None for one in domain.tickers) for domain in self.clocks)
+        return unopened or unticked or not self.lines
+
+    @property
     def facts(self) -> Facts:
         """What decides the verdict."""
         found = Counter(line.condition for line in self.lines)
@@ -127,7 +134,7 @@ class Assessment:
             storage_silent=clocks_stopped and is_storage_silent(self.snapshot),
             stalled=found[Condition.STALLED] > 0,
             late=found[Condition.LATE] > 0,
-            starting=bool(self.snapshot.monitor.not_ready),
+            starting=bool(self.snapshot.monitor.not_ready) and self.is_incomplete,
             down=any(map(_is_down, self.closed)),
             closed=bool(self.closed),
             caused=bool(self.snapshot.causes),

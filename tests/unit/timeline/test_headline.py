@@ -27,6 +27,7 @@ IDLE = readings.changed(SILENT, audit={"result": "idle"})
 STALLED = readings.changed(SILENT, audit={"stalled_for": 33.5})
 CLOSED = replace(WITHIN, up=False)
 DOWN = replace(CLOSED, down_for=12.0)
+UNOPENED = readings.changed(CLOSED, received={"last_wall": None})
 CAUSE = readings.SNAPSHOT.causes[0]
 STORAGE = replace(
     CAUSE,
@@ -166,8 +167,8 @@ def situations() -> Mapping[str, Headline]:
         "Ticks of another clock are slow": slow(replace(below(0.9), domain="other")),
         # What cannot be known
         "Watching is paused": say(WITHIN, monitor=replace(readings.MONITOR, paused=True)),
-        "A watch has not been opened": say(WITHIN, monitor=STARTING),
-        "A watch has not been opened; what is late is known": say(LATE, monitor=STARTING),
+        "A watch has not been opened": say(WITHIN, UNOPENED, monitor=STARTING),
+        "A watch has not been opened; what is late is known": say(LATE, UNOPENED, monitor=STARTING),
         "The clock has stopped": say(LATE, domains=(clock(120.0, "The apiserver refuses the connection."),)),
         "The storage is silent": say(WITHIN, domains=(clock(120.0, "No answer."),), causes=(STORAGE,)),
         "The storage has been silent since the start": say(SILENT, domains=(clock(failure="No"),), causes=(STORAGE,)),
@@ -177,6 +178,9 @@ def situations() -> Mapping[str, Headline]:
         "The storage is slow": say(WITHIN, causes=(STORAGE,)),
         "The clock has lost one of its rare ticks": say(LATE, domains=(clock(17.0, gap=4.0),)),
         "The clock has lost as much time, in which it ticks often": say(LATE, domains=(clock(17.0),)),
+        "The clock has lost some ticks, and nothing else is missing": say(
+            WITHIN, domains=(clock(12.0),), monitor=replace(STARTING, not_ready=("The revision clock does not tick.",))
+        ),
         "The clock has never ticked": say(LATE, domains=(clock(),)),
         "The clock has never ticked, for a reason that is shown next to the headline": say(
             LATE,
