@@ -59,6 +59,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("backend", chosen, ids=str, scope="session")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what holds for none of the chosen backends; the summary lists it."""
+    left_out = [item for item in items if item.name.endswith("[NOTSET]")]
+    items[:] = [item for item in items if item not in left_out]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+
+
 def chosen_backends(config: pytest.Config) -> tuple[Backend, ...]:
     return EVERY_VERSION if config.getoption("--every-version") else BACKENDS
 

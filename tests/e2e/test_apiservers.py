@@ -208,13 +208,14 @@ def is_down(hurt: Member, status: Any) -> bool:
 
 
 def replaced(lab: HighAvailability, watched: Watched) -> Incident:
-    """Kill an apiserver until it is named, and add another one until that is watched in its place."""
+    """Kill an apiserver until it is named, without a cause, and add another one until that is watched in its place."""
     watched.until_steady()
     watched.forget()
     hurt, *others = lab.members
     before = counted(watched, others)
     lab.kill(hurt)
-    watched.until(lambda _: (SENDING, hurt.name) in watched.named, "the cause is named")
+    refused = f"{hurt.name} refuses connections since "
+    watched.until(lambda status: status["verdict"]["text"].startswith(refused), "the headline says it")
     after, blamed = counted(watched, others), frozenset(apiserver for _, apiserver in watched.sure)
     lab.withdraw(hurt.url)
     lab.add()
