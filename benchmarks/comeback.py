@@ -23,11 +23,10 @@ from tests.support import assets
 from tests.support.background import repeated
 from tests.support.control_plane import Apiserver, ControlPlane, Etcd
 from tests.support.daemon import Daemon, config_file
-from tests.support.own_network import own_network
+from tests.support.own_network import HOSTS, own_network
 from tests.support.process import Process
 from tests.support.writer import Writer, configmap
 
-HOSTS = ("10.99.0.1", "10.99.0.2", "10.99.0.3")
 RESOURCE, CONFIGMAPS = "configmaps", "/api/v1/namespaces/default/configmaps"
 WRITE_SECONDS, LOOK_SECONDS, SETTLED_SECONDS = 0.1, 0.1, 20.0
 

@@ -110,9 +110,8 @@ async def test_consistent_list_that_a_late_cache_cannot_answer_is_refused(
 ) -> None:
     """The 429 says that the cache is behind, and is no sign of load."""
     async with split_cluster.late(BEHIND_SECONDS):
-        await replace(prompt_author, resource=SECRETS, body=SECRET).create(
-            "later"
-        )  # only a bookmark tells the cache of it
+        # Only a bookmark tells the cache of config maps that a secret was written.
+        await replace(prompt_author, resource=SECRETS, body=SECRET).create("later")
         failure = await split_client.list_page(
             CONFIGMAPS, prompt_author.namespace, EVERYTHING, ListRequest(), Representation.METADATA
         )

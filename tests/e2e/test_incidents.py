@@ -13,9 +13,8 @@ from tests.support.assets import Assets, controllers
 from tests.support.control_plane import ControlPlane, Etcd
 from tests.support.controllers import Controllers
 from tests.support.daemon import LOOK_SECONDS, Daemon, config_file
-from tests.support.own_network import own_network
+from tests.support.own_network import HOSTS, own_network
 
-HOSTS = ("10.99.0.1", "10.99.0.2", "10.99.0.3")
 WATCHES = [{"resource": name} for name in ("pods", "configmaps", "services")]
 LOOKS = 3
 UNRESPONSIVE_SECONDS = 10.0

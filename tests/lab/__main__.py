@@ -118,7 +118,8 @@ def alerts(only: tuple[str, ...]) -> None:
 @click.option("--stretch", default=1.0, show_default=True, help="Make faults so many times as long.")
 @click.option("--write", is_flag=True, help="Write the table into docs/faults.md.")
 @click.option("--no-faults", is_flag=True, help="Only the healthy minutes.")
-def night(only: tuple[str, ...], minutes: float, stretch: float, *, write: bool, no_faults: bool) -> None:
+@click.option("--minor", type=click.Choice([*assets.CONTROLLERS_OF]), default=assets.KUBE_APISERVER.pins)
+def night(only: tuple[str, ...], minutes: float, stretch: float, *, write: bool, no_faults: bool, minor: str) -> None:
     """Play a night on call: faults, then healthy minutes of each profile (`make night`)."""
     faults = [] if no_faults else chosen([fault for fault in FAULTS if fault.on_call], only)
     lane, began = Lane(ON_CALL, tuple(faults), name="night"), time.monotonic()
@@ -127,7 +128,7 @@ def night(only: tuple[str, ...], minutes: float, stretch: float, *, write: bool,
     def report(sentence: str) -> None:
         print(f"{time.monotonic() - began:7.1f} {sentence}", flush=True)
 
-    with laboratory([lane]) as stage:
+    with laboratory([lane], minor) as stage:
         if faults:
             with ExitStack() as stack:
                 scene = stage.open(stack, lane)
@@ -152,7 +153,12 @@ def night(only: tuple[str, ...], minutes: float, stretch: float, *, write: bool,
                 break
             report(f"play {number} of at most {PLAYS} says nothing: an instance could not keep up")
     if write:
-        facts = {"scrape": SCRAPE_SECONDS, "date": datetime.now(UTC).date(), "versions": versions(), "minutes": minutes}
+        facts = {
+            "scrape": SCRAPE_SECONDS,
+            "date": datetime.now(UTC).date(),
+            "versions": versions(minor),
+            "minutes": minutes,
+        }
         text = night_section.render(played, profiles, facts)
         documents.PATH.write_text(documents.with_night(documents.PATH.read_text(), text))
     end([*missed, *(f"{one.profile}: {sentence}" for one in profiles for sentence in one.missed())])
@@ -169,10 +175,10 @@ def soak_command(minutes: float, seed: int | None) -> None:
 
 
 @contextmanager
-def laboratory(lanes: Sequence[Lane]) -> Iterator[Stage]:
+def laboratory(lanes: Sequence[Lane], minor: str = assets.KUBE_APISERVER.pins) -> Iterator[Stage]:
     with (
         tempfile.TemporaryDirectory(prefix="watchslo-lab-") as folder,
-        Stage(Path(folder), assets.newest(os.environ), lanes) as stage,
+        Stage(Path(folder), assets.of_version(os.environ, minor), lanes) as stage,
     ):
         yield stage
 
@@ -207,7 +213,7 @@ def failed(errors: Errors) -> list[str]:
     return [f"{fault} in lane {lane}: {error!r}" for (lane, fault), error in errors.items()]
 
 
-def versions() -> str:
+def versions(minor: str) -> str:
     """Return the versions of all programs of a night."""
 
     def word(number: int, *command: str) -> str:
@@ -215,7 +221,7 @@ def versions() -> str:
         return [*(done.stdout + done.stderr).split(), *["unknown"] * 3][number]
 
     parts = [f"watchslo {word(0, 'git', 'rev-parse', '--short', 'HEAD')}"]
-    parts += [f"kube-apiserver {assets.KUBE_APISERVER.version}", f"etcd {assets.ETCD.version}"]
+    parts += [f"kube-apiserver {assets.KUBE_APISERVERS[minor].version}", f"etcd {assets.ETCD.version}"]
     for name, words in (("prometheus", "Prometheus"), ("prometheus-alertmanager", "Alertmanager")):
         parts.append(f"{words} {word(2, program(name), '--version')}")
     return ", ".join(parts)

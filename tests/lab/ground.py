@@ -18,13 +18,12 @@ from tests.support.control_plane import EVERYTHING_READABLE, ControlPlane, Etcd,
 from tests.support.controllers import Controllers
 from tests.support.daemon import Proxy, Simulator
 from tests.support.high_availability import HighAvailability, Member, behind
-from tests.support.own_network import own_network
+from tests.support.own_network import HOSTS, own_network
 from tests.support.process import Process, eventually
 from tests.support.writer import StatusError, Writer, crd
 
 PROGRAMS = Path(__file__).with_name("programs")
 APISERVERS_NICE, NICEST = 5, 19  # the daemon must not be late because an apiserver is busy
-HOSTS = ("10.99.0.1", "10.99.0.2", "10.99.0.3")
 NODES, REPLICAS, SHARE = 100, 60, 0.5  # of a whole control plane, and of the changes that others make
 LISTED = 300
 """Config maps that never change: with small pages and few requests per second, a list takes several seconds."""
@@ -147,8 +146,8 @@ def whole(stack: contextlib.ExitStack, folder: Path, assets: Assets) -> Ground:
     lab = HighAvailability(folder, assets, overrides=(f"/{OVERRIDDEN}",), hosts=HOSTS, etcd_members=len(HOSTS))
     ground = _of(lab, stack, folder, SHARE)
     kubeconfig = lab.kubeconfig("controllers", server=lab.members[0].apiserver.url)
-    halves = programs.controllers(os.environ)
-    half = stack.enter_context(Controllers(folder, halves, lab.plane, kubeconfig, nodes=NODES, replicas=REPLICAS))
+    found = programs.controllers(os.environ, assets.minor)
+    half = stack.enter_context(Controllers(folder, found, lab.plane, kubeconfig, nodes=NODES, replicas=REPLICAS))
     stack.enter_context(RollingOut(half))
     return ground
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 PINS = Path(__file__).parent.parent / "envtest"
@@ -25,10 +25,11 @@ class AssetsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Assets:
-    """The programs of one control plane."""
+    """The programs of one control plane, of a minor version such as `1.36`."""
 
     kube_apiserver: Path
     etcd: Path
+    minor: str = field(default="1.36", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,8 @@ CONTROLLERS = tuple(
     for name in ("kube-controller-manager", "kube-scheduler")
 )
 NEXT_CONTROLLERS = tuple(replace(program, pins="1.37", variable="CONTROLLERS_ASSETS_1_37") for program in CONTROLLERS)
-"""Only `make versions` builds these."""
+"""Only `make versions` builds these; `python -m tests.lab night --minor 1.37` runs them."""
+CONTROLLERS_OF = {programs[0].pins: programs for programs in (CONTROLLERS, NEXT_CONTROLLERS)}
 KWOK = Program("kwok", "sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok", "kwok", "KWOK_ASSETS")
 HELM = Program("helm", "helm.sh/helm/v3/cmd/helm", "helm.sh/helm/v3", "helm", "HELM_ASSETS")
 KINE = Program("kine", "github.com/k3s-io/kine", "github.com/k3s-io/kine", "kine", "KINE_ASSETS", cgo=True)
@@ -149,12 +151,12 @@ def old(env: Mapping[str, str]) -> Assets:
 
 def of_version(env: Mapping[str, str], minor: str) -> Assets:
     """Return the kube-apiserver of a minor version, such as `1.33`, with the current etcd; or raise `AssetsError`."""
-    return Assets(find(env, KUBE_APISERVERS[minor]), find(env, ETCD))
+    return Assets(find(env, KUBE_APISERVERS[minor]), find(env, ETCD), minor)
 
 
-def controllers(env: Mapping[str, str], programs: tuple[Program, ...] = CONTROLLERS) -> ControllerAssets:
-    """Return a controller manager and a scheduler, of the current version by default, and kwok; or `AssetsError`."""
-    manager, scheduler = (find(env, program) for program in programs)
+def controllers(env: Mapping[str, str], minor: str = KUBE_APISERVER.pins) -> ControllerAssets:
+    """Return a controller manager and a scheduler of a minor version, and kwok; or raise `AssetsError`."""
+    manager, scheduler = (find(env, program) for program in CONTROLLERS_OF[minor])
     return ControllerAssets(manager, scheduler, find(env, KWOK))
 
 

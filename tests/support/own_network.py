@@ -11,6 +11,9 @@ import subprocess
 from collections.abc import Iterator
 
 OF_THIS_THREAD = "/proc/thread-self/ns/net"
+HOSTS = ("10.99.0.1", "10.99.0.2", "10.99.0.3")
+"""Addresses for the apiservers of a control plane."""
+
 NEW_NETWORK = 0x40000000  # CLONE_NEWNET
 
 
