@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,11 +14,11 @@ from rich.table import Table
 from watchslo.app.session import run_on_loop
 from watchslo.config.model import Config
 from watchslo.config.values import parse_apiservers
-from watchslo.errors import ConfigError, ConnectError
+from watchslo.errors import ConfigError
 from watchslo.kube.client import Client, Selectors
 from watchslo.kube.connect import connect
 from watchslo.kube.credentials import Address, CredentialSource
-from watchslo.kube.discovery import Discovery
+from watchslo.kube.discovery import Catalogue, Discovery
 from watchslo.kube.limiter import Limiter
 from watchslo.kube.representation import Representation
 from watchslo.model import Resource
@@ -177,8 +177,9 @@ async def _url(credentials: CredentialSource) -> str:
 def listed(config: Config, kubeconfig: Path | None, context: str | None) -> Pages:
     """Return how long the first page of each watched resource takes at each apiserver of the configuration.
 
+    No list is known if none of them answers.
+
     Raises:
-        ConnectError: the resources cannot be discovered.
         ConfigError: a resource is not served.
     """
     return run_on_loop(_listed(config, _credentials(kubeconfig, context)))
@@ -193,11 +194,23 @@ async def _listed(config: Config, credentials: CredentialSource) -> Pages:
             name, address = urlsplit(url).netloc, Address(url, config.kubernetes.tls_server_name)
             apiserver = Apiserver(name, credentials, limiter, address)
             clients[name] = await stack.enter_async_context(apiserver.client)
-        catalogue = await Discovery(lambda: next(iter(clients.values()))).refresh()
-        if isinstance(catalogue, Failure):
-            raise ConnectError(catalogue.message)
+        catalogue = await _catalogue(clients.values())
         named = [watch for watch in config.watch if watch.resource != EVERYTHING]
-        return await _rounds(clients, [(catalogue.resolve(watch.resource), watch.namespace) for watch in named])
+        scopes = [(catalogue.resolve(watch.resource), watch.namespace) for watch in named] if catalogue else []
+        return await _rounds(clients, scopes)
+
+
+async def _catalogue(clients: Iterable[Client]) -> Catalogue | None:
+    """Return the resources of the first that answers: they are of one cluster; None if none does."""
+    for client in clients:
+        found = await _discovered(client)
+        if not isinstance(found, Failure):
+            return found
+    return None
+
+
+async def _discovered(client: Client) -> Catalogue | Failure:
+    return await Discovery(lambda: client).refresh()
 
 
 async def _rounds(clients: Mapping[str, Client], scopes: Sequence[Scope]) -> Pages:

@@ -1,13 +1,20 @@
 """What is said of apiservers that are compared."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from tests.unit.monitor.cluster import nowhere
 from tests.unit.serve.readings import EMPTY, IDLE
+from watchslo.app import comparison
 from watchslo.app.comparison import ApiserverComparison, MinutesOfExcess, compare
+from watchslo.config.model import Config
+from watchslo.kube.client import Client
+from watchslo.kube.discovery import Catalogue
 from watchslo.snapshot import ExcessReading
+from watchslo.watch.failure import Failure, Reason, because
 
 OLD, NEW = "10.0.0.1:6443", "10.0.0.2:6443"
 SLOWER = ApiserverComparison(NEW, 385, 0.101, 0.102, 0.104, 0.101)
@@ -51,6 +58,26 @@ def test_minute_with_more_events_counts_for_more() -> None:
     observed.observe(replace(EMPTY, at_wall=120.0, streams=(many,)))
     _, new = compare(observed, {OLD: [], NEW: []})
     assert (new.events, new.p50) == (1100, 0.4)
+
+
+@pytest.mark.parametrize("answering", [True, False])
+async def test_apiserver_that_does_not_answer_costs_no_other_one_its_lists(
+    monkeypatch: pytest.MonkeyPatch, *, answering: bool
+) -> None:
+    """The first is away: another one says which resources there are, or none does, and no list is known."""
+
+    class Found:
+        def __init__(self, client: Callable[[], Client]) -> None:
+            self._name = client().name
+
+        async def refresh(self) -> Catalogue | Failure:
+            return Catalogue(()) if answering and self._name == NEW else because(Reason.REFUSED)
+
+    monkeypatch.setattr("watchslo.app.comparison.Discovery", Found)
+    urls = (f"https://{OLD}", f"https://{NEW}")
+    kubernetes = Config().kubernetes.model_copy(update={"apiservers": urls})
+    config = Config().model_copy(update={"kubernetes": kubernetes, "watch": ()})
+    assert await comparison._listed(config, nowhere()) == {OLD: [], NEW: []}
 
 
 def test_slower_apiserver_is_named_with_its_figures() -> None:
