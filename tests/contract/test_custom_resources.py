@@ -10,7 +10,7 @@ from tests.contract.backend import only
 from tests.contract.cluster import DEFINITIONS, Author
 from tests.contract.watch import Event, Watch, starting, watching
 from tests.support.process import PATIENCE_SECONDS
-from tests.support.writer import Writer, crd
+from tests.support.writer import DEAD_WEBHOOK, Writer, crd
 from watchslo.kube.client import Client
 from watchslo.kube.discovery import Catalogue, Discovery
 from watchslo.kube.representation import Representation
@@ -43,8 +43,7 @@ class Definition:
         """Serve a second version, into which no stored object can be converted."""
         (version,) = crd("widgets", "Widget", self.resource.group)["spec"]["versions"]
         second = {**version, "name": "v2", "storage": False}
-        webhook = {"conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://127.0.0.1:1/convert"}}
-        spec = {"versions": [version, second], "conversion": {"strategy": "Webhook", "webhook": webhook}}
+        spec = {"versions": [version, second], "conversion": DEAD_WEBHOOK}
         await asyncio.to_thread(self._writer.patch, self._path, {"spec": spec})
 
     async def delete(self) -> None:

@@ -10,6 +10,7 @@ from tests.lab.ground import FROZEN, GROUP, OVERRIDDEN
 from tests.lab.parts import late, momentary, on_link, simulated, stopped
 from tests.lab.scene import Fault, Scene, Setup, Strike
 from tests.lab.statements import DISTRUSTED, GOOD, NO_ANSWER
+from watchslo.config.model import Config
 from watchslo.snapshot import Cause
 
 
@@ -104,8 +105,13 @@ def burn(long: str, short: str, *, slow: bool = False) -> Alert:
     return Alert("WatchLatencyBudgetBurn", {"long": long, "short": short}, slow)
 
 
-ON_CALL = Setup("whole", (), keys={"kubernetes": {"apiservers": "each"}}, prepare=parts.token_file)
-"""The daemon of those on call: with its defaults, and a token of a service account."""
+ON_CALL = Setup(
+    "whole",
+    ({"resource": f"gadgets.{GROUP}"}, *({"resource": watch.resource} for watch in Config().watch)),
+    keys={"kubernetes": {"apiservers": "each"}},
+    prepare=parts.token_file,
+)
+"""The daemon of those on call: with its defaults and a custom resource, and a token of a service account."""
 LATENESS = frozenset({"WatchLatencyBudgetBurn", "WatchLatencyBadMinutes", "WatchClusterBadMinutes"})
 
 
@@ -520,6 +526,12 @@ FAULTS = (
         "a webhook delays the creation of pods",
         parts.webhook_slow,
         causes=(Truth(Cause.WRITE_PATH, watch="pods"),),
+    ),
+    Fault(
+        "conversion-dead",
+        "a custom resource gets a preferred version whose conversion webhook is dead",
+        parts.conversion_dead,
+        on_call=OnCall(frozenset({"down"}), 120.0, allowed=frozenset({"WatchDown"})),
     ),
     # The daemon itself
     once(

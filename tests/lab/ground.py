@@ -149,6 +149,8 @@ def whole(stack: contextlib.ExitStack, folder: Path, assets: Assets) -> Ground:
     found = programs.controllers(os.environ, assets.minor)
     half = stack.enter_context(Controllers(folder, found, lab.plane, kubeconfig, nodes=NODES, replicas=REPLICAS))
     stack.enter_context(RollingOut(half))
+    with lab.plane.writer() as writer:
+        writer.create(CRDS, crd("gadgets", "Gadget"))
     return ground
 
 

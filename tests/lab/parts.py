@@ -28,7 +28,7 @@ from tests.support.control_plane import EVERYTHING_READABLE, HOST, Apiserver, Co
 from tests.support.daemon import Proxy
 from tests.support.high_availability import announce, withdraw
 from tests.support.process import PATIENCE_SECONDS, Process, eventually
-from tests.support.writer import StatusError, Writer, crd
+from tests.support.writer import DEAD_WEBHOOK, StatusError, Writer, crd
 
 ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 WEBHOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
@@ -458,6 +458,21 @@ def crd_recreated(scene: Scene) -> None:
 
 
 # Other clients, webhooks and apiservers
+
+
+@contextlib.contextmanager
+def conversion_dead(scene: Scene) -> Iterator[Hit]:
+    """Serve gadgets in a second version, which is preferred, and into which no stored object can be converted."""
+    (version,) = crd("gadgets", "Gadget")["spec"]["versions"]
+    spec = {"versions": [version, {**version, "name": "v2", "storage": False}], "conversion": DEAD_WEBHOOK}
+    with scene.plane.writer() as writer:
+        writer.patch(f"{CRDS}/gadgets.{GROUP}", {"spec": spec})
+    try:
+        yield Hit()
+    finally:
+        before = {"versions": [version], "conversion": {"strategy": "None", "webhook": None}}
+        with scene.plane.writer() as writer:
+            writer.patch(f"{CRDS}/gadgets.{GROUP}", {"spec": before})
 
 
 @contextlib.contextmanager

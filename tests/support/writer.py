@@ -212,6 +212,13 @@ def pod(name: str, **labels: str) -> dict[str, Any]:
     }
 
 
+DEAD_WEBHOOK = {
+    "strategy": "Webhook",
+    "webhook": {"conversionReviewVersions": ["v1"], "clientConfig": {"url": "https://127.0.0.1:1/convert"}},
+}
+"""The conversion of a custom resource whose webhook refuses connections."""
+
+
 def crd(plural: str, kind: str, group: str = "tests.watchslo.invalid") -> dict[str, Any]:
     """Return the CRD of a namespaced resource, version v1, whose objects may hold any fields."""
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
