@@ -81,23 +81,25 @@ def fast_apiservers(program: Path, apiservers: int, resources: int) -> Iterator[
 
 
 @contextmanager
-def watching_all(served: FastApiservers, wrapper: Sequence[str | Path] = ()) -> Iterator[Daemon]:
-    """Run a daemon that watches every resource at every apiserver; yield it when all watches are measured.
+def watching_all(served: FastApiservers, wrapper: Sequence[str | Path] = (), **settings: object) -> Iterator[Daemon]:
+    """Run a daemon that watches every resource at every apiserver; yield it when all its watches are measured.
 
     It starts faster than the default limit of requests permits, and then has that limit. `wrapper` is a command before
-    its own.
+    its own, and `settings` are further keys of its configuration.
     """
-    watched = {"kubernetes": {"apiservers": served.urls}, "watch": [{"resource": "*"}]}
+    watched = {"kubernetes": {"apiservers": served.urls}, "watch": [{"resource": "*"}], **settings}
     limits = {"watches": served.watches}
     with TemporaryDirectory() as name:
         folder = Path(name)
         config = config_file(folder, **watched, limits=limits | {"requestsPerSecond": FAST_START})
         with Daemon(folder, "--config", config, "--kubeconfig", served.kubeconfig, wrapper=wrapper) as daemon:
-            daemon.process.until(lambda: _members(daemon) == served.watches, "members", every=1.0)
+            daemon.process.until(lambda: _are_members(daemon.status(), served.watches), "members", every=1.0)
             config_file(folder, **watched, limits=limits)
             daemon.until_said("config_reloaded")
             yield daemon
 
 
-def _members(daemon: Daemon) -> int:
-    return sum(stream["up"] and stream["membership"] == "member" for stream in daemon.status()["streams"])
+def _are_members(status: Any, watches: int) -> bool:
+    """Return whether all watches are measured, except those of other shards."""
+    measured = sum(stream["up"] and stream["membership"] == "member" for stream in status["streams"])
+    return bool(measured) and measured == watches - status["monitor"]["shard"]["elsewhere"]
