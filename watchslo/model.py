@@ -42,6 +42,15 @@ _BUILT_IN_GROUPS = frozenset(
 )
 
 
+def apiserver_text(name: str, *, is_first: bool = False) -> str:
+    """Return the words for an apiserver in a sentence: its host:port, or `the apiserver` for `SERVICE`.
+
+    `is_first` says that the sentence begins with them.
+    """
+    article = "The" if is_first else "the"
+    return f"{article} apiserver" if name == SERVICE else name
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Resource:
     """A resource as discovery names it, e.g. `Resource("apps", "v1", "deployments", namespaced=True)`."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from watchslo.diagnose.evidence import Memory
 from watchslo.diagnose.own_figures import OwnEvidence, Weight
 from watchslo.diagnose.rules import CauseRule, Finding, Findings, find
+from watchslo.model import apiserver_text
 from watchslo.snapshot import Cause, CauseReading, Confidence, Snapshot
 
 BEGIN_FINDINGS = 2  # in a row until a cause begins: ten seconds
@@ -78,7 +79,8 @@ class _Suspicion:
             since_wall=self.since,
             evidence=f"{found.evidence} {self.own.sentence}" if self.own else found.evidence,
             next=self.next.format(
-                apiserver=found.apiserver or "every apiserver", watch=found.watch or "the late resources"
+                apiserver=apiserver_text(found.apiserver) if found.apiserver else "every apiserver",
+                watch=found.watch or "the late resources",
             ),
         )
 

@@ -12,6 +12,7 @@ from itertools import pairwise
 from statistics import median
 
 from watchslo.diagnose.change import increase, increases, middle, observations_since, quantile
+from watchslo.model import apiserver_text
 from watchslo.snapshot import (
     ApiserverFigures,
     ApiserverReading,
@@ -212,6 +213,16 @@ class ApiserverEvidence:
     polls: bool
     watches: tuple[Watch, ...]
     own: ApiserverFigures | None = None
+
+    @property
+    def text(self) -> str:
+        """Return its words in a sentence."""
+        return apiserver_text(self.name)
+
+    @property
+    def first_text(self) -> str:
+        """Return its words at the beginning of a sentence."""
+        return apiserver_text(self.name, is_first=True)
 
     @property
     def troubled(self) -> bool:

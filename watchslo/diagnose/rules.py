@@ -21,7 +21,7 @@ from watchslo.diagnose.evidence import (
 )
 from watchslo.diagnose.own_figures import OwnEvidence, lists_heavily, own_evidence
 from watchslo.diagnose.scopes import scopes
-from watchslo.diagnose.sentences import names_of, others_of, seconds, silence_of, ticks_of, worst_of
+from watchslo.diagnose.sentences import apiservers_of, names_of, others_of, seconds, silence_of, ticks_of, worst_of
 from watchslo.snapshot import Cause, Confidence
 
 OVERLOADED_SHARE = 0.12  # of the last seconds in which watchslo itself was late
@@ -126,7 +126,7 @@ def _storage_slow(evidence: Evidence, _: Collection[Key]) -> Iterator[Finding]:
         confidence = Confidence.HIGH if shown and not any(one.erratic for one in ticked) else Confidence.MEDIUM
     else:
         confidence = Confidence.MEDIUM if shown else Confidence.LOW
-    where = "every apiserver" if evidence.several_ticked else ticked[0].name
+    where = "every apiserver" if evidence.several_ticked else ticked[0].text
     caches = ", while reads of watch caches are prompt" if shown else ""
     sentence = f"Consistent reads are slow through {where}{caches}; {ticks_of(ticked)}."
     yield Finding(Cause.STORAGE_SLOW, None, None, confidence, sentence, frozenset(evidence.watches))
@@ -149,12 +149,12 @@ def _storage_poller(evidence: Evidence, unexplained: Collection[Key]) -> Iterato
         if one.kine and not one.troubled and _is_silent_on_watches(one):
             frozen = any(watch.reading.audit.result == FROZEN for watch in one.watches)
             confidence = Confidence.HIGH if frozen else Confidence.MEDIUM
-            sentence = f"{one.name} delivers no event of any resource, although its consistent reads are prompt."
+            sentence = f"{one.first_text} delivers no event of any resource, although its consistent reads are prompt."
             yield Finding(Cause.STORAGE_POLLER, one.name, None, confidence, sentence, _keys(one, unexplained))
             continue
         waiting = [w for w in one.watches if w.key in unexplained and w.late and w.place is not Place.CLIENT]
         if one.polls and waiting:
-            sentence = f"{one.name} finds changes of other servers by a poll of its storage: {worst_of(waiting)}."
+            sentence = f"{one.first_text} finds changes of other servers by a poll of its storage: {worst_of(waiting)}."
             keys = frozenset(watch.key for watch in waiting)
             yield Finding(Cause.STORAGE_POLLER, one.name, None, Confidence.MEDIUM, sentence, keys)
 
@@ -174,7 +174,7 @@ def _apiserver_cut_off(evidence: Evidence, unexplained: Collection[Key]) -> Iter
             confidence = Confidence.HIGH
         what = f"has answered no consistent read {silence_of(one)}" if silent else "has frozen watch caches"
         late = f", and its caches are out of date: {worst_of(behind)}" if _any_late(behind) else ""
-        yield Finding(Cause.CACHE_BEHIND, one.name, None, confidence, f"{one.name} {what}{late}.", keys)
+        yield Finding(Cause.CACHE_BEHIND, one.name, None, confidence, f"{one.first_text} {what}{late}.", keys)
 
 
 def _keys(apiserver: ApiserverEvidence, unexplained: Collection[Key]) -> frozenset[Key]:
@@ -200,11 +200,11 @@ def _apiserver_gone(evidence: Evidence, unexplained: Collection[Key]) -> Iterato
         if one.dead:
             confidence = Confidence.HIGH if evidence.several_ticked and one.unanswered else Confidence.MEDIUM
             others = "; the other apiservers answer" if evidence.several_ticked else ""
-            sentence = f"{one.name} has answered no request at all {silence_of(one)}{others}."
+            sentence = f"{one.first_text} has answered no request at all {silence_of(one)}{others}."
             yield Finding(Cause.APISERVER_SENDING, one.name, None, confidence, sentence, keys)
         elif _is_silent_on_watches(one) and keys and not one.silent:
             late = f", {worst_of(one.watches)}" if _any_late(one.watches) else ""
-            sentence = f"{one.name} answers requests, but none of its watches delivers events{late}."
+            sentence = f"{one.first_text} answers requests, but none of its watches delivers events{late}."
             yield Finding(Cause.APISERVER_SENDING, one.name, None, Confidence.MEDIUM, sentence, keys)
 
 
@@ -221,9 +221,9 @@ def _relist_storm(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[
     if not busy:
         return
     if refusing:
-        facts = [f"{one.name} refused {one.refusals} requests of watchslo with 429" for one in refusing]
+        facts = [f"{one.first_text} refused {one.refusals} requests of watchslo with 429" for one in refusing]
     else:
-        spans = (f"{seconds(o.low or 0.0)} to {seconds(o.high or 0.0)} ({o.name})" for o in loaded)
+        spans = (f"{seconds(o.low or 0.0)} to {seconds(o.high or 0.0)} ({o.text})" for o in loaded)
         facts = [f"Delays vary widely: ticks take {', '.join(spans)}"]
     keys = frozenset[Key]().union(*(_keys(one, unexplained) for one in busy.values()))
     late = [watch for key, watch in evidence.watches.items() if key in keys and watch.late]
@@ -279,15 +279,15 @@ def _bandwidth_of(evidence: Evidence, apiserver: ApiserverEvidence, unexplained:
         worst = min(short, key=lambda watch: watch.events[0])
         peer = max(one.events[0] for one in evidence.peers(worst))
         sentence = (
-            f"{apiserver.name} sent {worst.events[0]} events of {worst.name}, while another apiserver sent {peer}"
+            f"{apiserver.first_text} sent {worst.events[0]} events of {worst.name}, while another apiserver sent {peer}"
         )
     elif lagging:
-        sentence = f"The delay of {lagging[0].name} at {apiserver.name} grows, at a steady {_rate(lagging[0])}"
+        sentence = f"The delay of {lagging[0].name} at {apiserver.text} grows, at a steady {_rate(lagging[0])}"
     elif far:
-        sentence = f"The TCP round trip to {apiserver.name} takes {seconds(_slowest_trip(far))}"
+        sentence = f"The TCP round trip to {apiserver.text} takes {seconds(_slowest_trip(far))}"
     elif dropped:
         names = names_of(watch.name for watch in dropped)
-        sentence = f"{apiserver.name} closed watches because it could not send their events fast enough ({names})"
+        sentence = f"{apiserver.first_text} closed watches because it could not send their events fast enough ({names})"
     else:
         return
     is_flat = short and any(_is_flat(watch) for watch in short) and not apiserver.erratic
@@ -337,7 +337,7 @@ def _slow_path(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Fin
         is_slow_only = one.slow and not evidence.several_ticked and _is_prompt(one, unexplained)
         if _is_far(evidence, one) and (watches or is_slow_only):
             sentence = (
-                f"The network to {one.name} is slow, or {one.name} itself: all that it sends is late by about the same "
+                f"The network to {one.text} is slow, or {one.text} itself: all that it sends is late by about the same "
                 f"time{f'; {worst_of(watches)}' if watches else ''}; {ticks_of(_ticked(evidence))}."
             )
             keys = frozenset(watch.key for watch in watches)
@@ -366,7 +366,7 @@ def _slow_ticks(cause: Cause, confidence: Confidence, *, cache_slow: bool | None
                 continue  # see _slow_path
             if not (one.slow and one.cache_slow is cache_slow and is_alone and _is_prompt(one, unexplained)):
                 continue
-            sentence = f"Consistent reads are slow through {one.name}, {caches}; {ticks_of(_ticked(evidence))}."
+            sentence = f"Consistent reads are slow through {one.text}, {caches}; {ticks_of(_ticked(evidence))}."
             certain = confidence if evidence.several_ticked else Confidence.LOW
             yield Finding(cause, one.name, None, certain, sentence)
 
@@ -389,7 +389,7 @@ def _cache_behind(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[
         if one.slow and not one.erratic and scope.watch is None and _others_are_prompt(evidence, one):
             confidence = Confidence.HIGH
         sentence = (
-            f"The watch cache of {scope.apiserver} is behind storage: {worst_of(scope.watches)}"
+            f"The watch cache of {one.text} is behind storage: {worst_of(scope.watches)}"
             f"{others_of(evidence, scope.watches)}; {ticks_of(_ticked(evidence))}."
         )
         yield Finding(Cause.CACHE_BEHIND, scope.apiserver, scope.watch, confidence, sentence, scope.keys)
@@ -421,7 +421,7 @@ def _apiserver_sending(evidence: Evidence, unexplained: Collection[Key]) -> Iter
             confidence = Confidence.HIGH
         late = worst_of(scope.watches)
         what = f"answers everything late: {late}" if one.cache_slow else f"sends {late}, although its cache is current"
-        sentence = f"{scope.apiserver} {what}{others_of(evidence, scope.watches)}; {ticks_of(_ticked(evidence))}."
+        sentence = f"{one.first_text} {what}{others_of(evidence, scope.watches)}; {ticks_of(_ticked(evidence))}."
         yield Finding(Cause.APISERVER_SENDING, scope.apiserver, scope.watch, confidence, sentence, scope.keys)
 
 
@@ -470,7 +470,7 @@ def _whole_objects_late(evidence: Evidence, _: Collection[Key]) -> Iterator[Find
 def _whole_objects(apiserver: str | None, name: str, late: Sequence[Watch]) -> Finding:
     worst = max((watch.whole_late for watch in late if watch.whole_late), key=lambda figure: figure.seconds)
     by = "at least" if worst.q == 1.0 else f"P{worst.q * 100:.0f}"
-    where = names_of(watch.apiserver for watch in late)
+    where = apiservers_of(late)
     sentence = f"Whole objects of {name} at {where} arrive {seconds(worst.seconds)} later than their events ({by})."
     return Finding(Cause.RESOURCE_FANOUT, apiserver, name, Confidence.MEDIUM, sentence)
 
@@ -505,7 +505,7 @@ def _parked_watch(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[
             continue
         if any(other.healthy for other in others) and not any(other.catch_ups for other in others):
             sentence = (
-                f"{watch.name} at {watch.apiserver} paused and caught up {watch.catch_ups} times in "
+                f"{watch.name} at {one.text} paused and caught up {watch.catch_ups} times in "
                 f"{AFTERMATH_SECONDS:.0f} s without being closed; other watches there are prompt."
             )
             yield Finding(Cause.PARKED_WATCH, watch.apiserver, watch.name, Confidence.LOW, sentence, frozenset({key}))
@@ -544,7 +544,7 @@ def _stalled(evidence: Evidence, apiserver: str | None, name: str, watches: Sequ
     else:
         what = "withheld events until an audit found them and reopened the watch"
     rest = "; other watches there are healthy" if alive else ""
-    sentence = f"{name} at {names_of(w.apiserver for w in watches)} {what}{rest}."
+    sentence = f"{name} at {apiservers_of(watches)} {what}{rest}."
     return Finding(
         Cause.STALLED_STREAM, apiserver, name, confidence, sentence, frozenset(watch.key for watch in watches)
     )
@@ -614,7 +614,7 @@ def _listing(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Findi
         keys = _keys(one, unexplained)
         late = [watch for key, watch in evidence.watches.items() if key in keys and watch.late]
         if late and one.own is not None and lists_heavily(one.own):
-            sentence = f"{one.name} is busy with lists: {worst_of(late)}."
+            sentence = f"{one.first_text} is busy with lists: {worst_of(late)}."
             yield Finding(Cause.RELIST_STORM, one.name, None, Confidence.LOW, sentence, keys)
 
 
@@ -625,7 +625,7 @@ def _unknown(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Findi
         if key in unexplained and watch.lateness and watch.lateness >= UNKNOWN_SHARE * watch.threshold
     ]
     if late:
-        where = names_of(watch.apiserver for watch in late)
+        where = apiservers_of(late)
         sentence = f"{worst_of(late)} at {where}; no known cause fits; {ticks_of(_ticked(evidence))}."
         yield Finding(Cause.UNKNOWN, None, None, Confidence.LOW, sentence, frozenset(watch.key for watch in late))
 

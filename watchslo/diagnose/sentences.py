@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from statistics import median
 
 from watchslo.diagnose.evidence import ApiserverEvidence, Evidence, Watch
+from watchslo.model import apiserver_text
 
 
 def seconds(value: float) -> str:
@@ -18,6 +19,11 @@ def names_of(names: Iterable[str]) -> str:
     """Return each name once: `a, b and c`."""
     *first, last = sorted(set(names))
     return f"{', '.join(first)} and {last}" if first else last
+
+
+def apiservers_of(watches: Iterable[Watch]) -> str:
+    """Return the apiserver of each watch once: `10.0.0.1:6443 and 10.0.0.2:6443`, or `the apiserver`."""
+    return names_of(apiserver_text(watch.apiserver) for watch in watches)
 
 
 def worst_of(watches: Sequence[Watch]) -> str:
@@ -43,5 +49,5 @@ def silence_of(apiserver: ApiserverEvidence) -> str:
 def ticks_of(apiservers: Iterable[ApiserverEvidence]) -> str:
     """Return how long ticks take through each apiserver: `ticks take 1.8 ms (a:1), 0.31 s (b:1)`."""
     known = {one.name: one.tick for one in apiservers if one.tick is not None}
-    took = ", ".join(f"{seconds(tick)} ({name})" for name, tick in sorted(known.items()))
+    took = ", ".join(f"{seconds(tick)} ({apiserver_text(name)})" for name, tick in sorted(known.items()))
     return f"ticks take {took}" if took else "no tick is answered"

@@ -4,11 +4,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from watchslo.config.values import format_duration
+from watchslo.model import SERVICE
 from watchslo.rules import names
 from watchslo.rules.names import LabelLevels
 from watchslo.rules.promql import by, select
 from watchslo.rules.settings import RuleSettings
 from watchslo.rules.watch_groups import WatchGroup
+
+APISERVER = (
+    f'{{{{ if eq $labels.apiserver "{SERVICE}" }}}}the apiserver{{{{ else }}}}{{{{ $labels.apiserver }}}}{{{{ end }}}}'
+)
+"""The template of an apiserver in a sentence; see `apiserver_text`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +57,8 @@ class AlertBuilder:
     @property
     def apiserver(self) -> str:
         """The apiserver of the alert, with its cluster if there is a cluster label."""
-        return " of ".join(f"{{{{ $labels.{label} }}}}" for label in reversed(self.kept.apiserver))
+        *clusters, _ = self.kept.apiserver
+        return " of ".join([APISERVER, *(f"{{{{ $labels.{label} }}}}" for label in clusters)])
 
     @property
     def in_cluster(self) -> str:

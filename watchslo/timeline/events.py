@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import TypeVar
 
+from watchslo.model import apiserver_text
 from watchslo.snapshot import ApiserverReading, CauseReading, Guarantee, MonitorReading, Snapshot, StreamReading
 from watchslo.timeline.condition import name_of
 from watchslo.timeline.format import counted, duration, some_of
@@ -133,25 +134,25 @@ def _of_apiservers(before: Snapshot, now: Snapshot) -> Iterator[_Change]:
     for apiserver in now.apiservers:
         last = then.pop(apiserver.name, None)
         if last is None:
-            yield EventKind.APISERVER_CAME, Level.GOOD, f"apiserver {apiserver.name} was added"
+            yield EventKind.APISERVER_CAME, Level.GOOD, f"{apiserver_text(apiserver.name)} was added"
         else:
             yield from _of_apiserver(last, apiserver)
     for name in then:
-        yield EventKind.APISERVER_WENT, Level.UNKNOWN, f"apiserver {name} was removed"
+        yield EventKind.APISERVER_WENT, Level.UNKNOWN, f"{apiserver_text(name)} was removed"
 
 
 def _of_apiserver(before: ApiserverReading, now: ApiserverReading) -> Iterator[_Change]:
     if before.version and now.version and before.version != now.version:
-        yield EventKind.UPGRADED, Level.GOOD, f"{now.name} runs {now.version} now"
+        yield EventKind.UPGRADED, Level.GOOD, f"{apiserver_text(now.name)} runs {now.version} now"
     if now.offset_steps > before.offset_steps:
-        yield EventKind.WALL_CLOCK_SET, Level.UNKNOWN, f"the wall clock of {now.name}, or ours, was set"
+        yield EventKind.WALL_CLOCK_SET, Level.UNKNOWN, f"the wall clock of {apiserver_text(now.name)}, or ours, was set"
     if now.time_travel.count > before.time_travel.count:
-        yield EventKind.TIME_TRAVEL, Level.BAD, f"{now.name} answered with an older revision"
+        yield EventKind.TIME_TRAVEL, Level.BAD, f"{apiserver_text(now.name)} answered with an older revision"
     if before.unresponsive_for is None and now.unresponsive_for is not None:
         does = "refuses connections" if now.refuses else "answers nothing"
-        yield EventKind.UNRESPONSIVE, Level.BAD, f"{now.name} {does}"
+        yield EventKind.UNRESPONSIVE, Level.BAD, f"{apiserver_text(now.name)} {does}"
     if before.unresponsive_for is not None and now.unresponsive_for is None:
-        yield EventKind.ANSWERS, Level.UNKNOWN, f"{now.name} answers again"
+        yield EventKind.ANSWERS, Level.UNKNOWN, f"{apiserver_text(now.name)} answers again"
 
 
 def _of_streams(before: Snapshot, now: Snapshot) -> Iterator[_Change]:
@@ -196,7 +197,7 @@ def _of_causes(before: Snapshot, now: Snapshot) -> Iterator[_Change]:
         yield EventKind.CAUSE_BEGAN, Level.BAD, f"cause: {cause.evidence}", _affected(cause, now), cause
     for subject in then.keys() - there.keys():
         cause = then[subject]
-        place = " at ".join(name for name in (cause.watch, cause.apiserver) if name)
+        place = " at ".join(filter(None, (cause.watch, apiserver_text(cause.apiserver or ""))))
         ended = f"{cause.cause} ended: {place}" if place else f"{cause.cause} ended"
         yield EventKind.CAUSE_ENDED, Level.GOOD, ended, _affected(cause, now), cause
 

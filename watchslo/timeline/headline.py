@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import chain
 from statistics import median
 
-from watchslo.model import SERVICE
+from watchslo.model import apiserver_text
 from watchslo.snapshot import (
     ApiserverReading,
     ApiserverRole,
@@ -166,7 +166,7 @@ def _each_apiserver(of: Assessment) -> str:
     bad, others = [], []
     for name, lines in found.items():
         since_walls = [*(line.since_wall for line in lines if line.condition in BAD), *silent.get(name, [])]
-        shown = name.rpartition(":")[0] if is_port_shared else name
+        shown = name.rpartition(":")[0] if is_port_shared else apiserver_text(name)
         if since_walls:
             bad.append(f"{shown} ✗ {since(min(since_walls), of.now_wall)}")
         elif lines:
@@ -224,7 +224,7 @@ def _unresponsive(of: Assessment) -> Iterator[BadSentence]:
 
 
 def _placed(apiserver: ApiserverReading) -> str:
-    return "The apiserver" if apiserver.name == SERVICE else apiserver.name
+    return apiserver_text(apiserver.name, is_first=True)
 
 
 def _late(of: Assessment) -> Iterator[BadSentence]:

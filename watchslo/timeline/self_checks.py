@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from watchslo.model import apiserver_text
 from watchslo.snapshot import DomainReading, MonitorReading, Snapshot, StorageKind, TrackReading, WitnessReading
 from watchslo.timeline.format import counted, duration, moment, since
 from watchslo.timeline.headline import COARSE_SHARE, is_storage_silent, stopped_for
@@ -225,4 +226,6 @@ _POLLED = (
 def _unproven(snapshot: Snapshot) -> Iterator[SelfCheck]:
     for apiserver in snapshot.apiservers:
         if apiserver.unproven:
-            yield SelfCheck(f"Revisions of {apiserver.name}", Level.UNKNOWN, f"Unproven: {apiserver.unproven}")
+            yield SelfCheck(
+                f"Revisions of {apiserver_text(apiserver.name)}", Level.UNKNOWN, f"Unproven: {apiserver.unproven}"
+            )

@@ -118,6 +118,9 @@ class TestFile:
         actions = {action for text in texts for action in re.findall(r"{{(.*?)}}", text)}
         assert {re.sub(r"\$labels\.\w+", "$labels.x", action) for action in actions} <= {
             " $labels.x ",
+            ' if eq $labels.x "service" ',
+            " else ",
+            " end ",
             " $values.A.Value ",
             *(f" {name} $values.A.Value " for name in ("humanize", "humanizeDuration", "humanizePercentage")),
         }
