@@ -17,8 +17,9 @@ together. The times of the ticks are our own random choice, so the test uses not
    most 2m events are late, if m events are proven to be later than L.
 
 This assumes that commits do not depend on the times of our ticks. A stall that delays or refuses the ticks as well
-breaks it, in that an event waits for the same moment as the tick that shows it. Only commits that no tick showed within
-T can then be late and hidden. So the share of such instants is added.
+breaks it, in that an event waits for the same moment as the tick that shows it. An event can only be late and hidden in
+this way if no tick showed its commit within T. Then its cut interval is wider than T: it ends with the answer to such a
+tick, or when the event arrived, if that was earlier. So up to as many events are late as have such an interval.
 
 In bursts, ticks are more frequent in a part of the window, and late events may lie in the other part, because they
 start the burst. So r follows from the parts of the window with few ticks.
@@ -54,7 +55,13 @@ def most_late(window: Sequence[KeyCounts], threshold: float, ticks: AnsweredTick
     waits = threshold - bins.edges[: bins.edge(threshold)]
     usable = bisect_right(waits.tolist(), (1 - CONFIDENCE) / 2, key=parts.sparse)
     shown = _beyond(window, usable - 1) if usable else n
-    return min(shown + max(shown, parts.all(threshold) * n), n)
+    return min(shown + max(shown, _unshown(window, threshold)), n)
+
+
+def _unshown(window: Sequence[KeyCounts], threshold: float) -> int:
+    """Return how many events no tick can tell from late ones: their cut intervals are wider than the threshold."""
+    undecided = late_events(window, threshold)
+    return min(sum(part.wider(threshold) for part in window), int(undecided.upper - undecided.lower))
 
 
 class _Parts:
@@ -70,12 +77,8 @@ class _Parts:
         self._ends = np.minimum(sent, limits[1:, None])
         self._answered = np.append(ticks.answered, np.inf)
 
-    def all(self, wait: float) -> float:
-        """Return the share of instants whose commits no tick shows within so many seconds."""
-        return float(self._hidden(wait).mean())
-
     def sparse(self, wait: float) -> float:
-        """Return the same share in the parts with few ticks."""
+        """Return the share of instants, in the parts with few ticks, whose commits no tick shows within `wait`."""
         return float(self._hidden(wait)[self._sparse].mean())
 
     def _hidden(self, wait: float) -> FloatArray:

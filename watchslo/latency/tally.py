@@ -47,6 +47,14 @@ class KeyCounts:
         first, last = len(self.bins.edges) ** 2 + edge, _first_upper(self.bins)
         return int(self.counts[(self.keys >= first) & (self.keys < last)].sum())
 
+    def wider(self, threshold: float) -> int:
+        """Return the number of events whose cut interval contains a threshold, which is an edge, and is wider."""
+        size, edges = len(self.bins.edges), self.bins.edges
+        cuts = self.keys < size * size
+        i, j = np.divmod(self.keys[cuts].astype(np.int64), size)
+        contains = (edges[i] < threshold) & (edges[j] > threshold)
+        return int(self.counts[cuts][contains & (edges[j] - edges[i] > threshold)].sum())
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tally(KeyCounts):

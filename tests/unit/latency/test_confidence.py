@@ -2,11 +2,12 @@
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
 
-from tests.unit.latency.truth import BINS, World, lognormal, tallied, tally_of
+from tests.unit.latency.truth import BINS, Simulation, World, lognormal, stalled, tallied, tally_of
 from watchslo.latency.confidence import CONFIDENCE, late_events, most_late
 from watchslo.latency.objective import Objective, judge_window
 from watchslo.model import AnsweredTicks, Bounds, FloatArray
@@ -59,11 +60,11 @@ def simulate(seed: int, delays: Delays, answered: float) -> tuple[World, Answere
     return World(latency, received, bounds), AnsweredTicks(-THRESHOLD, SECONDS, sent[at], seen[at])
 
 
-def verdicts(delays: Delays, answered: float) -> Counter[tuple[str, WindowVerdict]]:
+def verdicts(simulated: Simulation) -> Counter[tuple[str, WindowVerdict]]:
     """Judge many simulated minutes; count them by the truth and the verdict."""
     counts: Counter[tuple[str, WindowVerdict]] = Counter()
     for seed in range(WINDOWS):
-        world, ticks = simulate(seed, delays, answered)
+        world, ticks = simulated(seed)
         truth = "good" if world.quantile(0.99) <= THRESHOLD else "bad"
         counts[truth, judge_window([tally_of(world.bounds)], Objective(), ticks)] += 1
     return counts
@@ -85,21 +86,38 @@ class TestVerdicts:
         ids=["healthy", "0.8% by 2 s", "1.5% by 1.05 s", "3% by 2 s", "burst of 1.2%", "burst of 3%", "burst by 2 s"],
     )
     def test_are_rarely_wrong_about_good_and_never_about_bad(self, delays: Delays, answered: float) -> None:
-        counts = verdicts(delays, answered)
+        counts = verdicts(partial(simulate, delays=delays, answered=answered))
         assert counts["bad", WindowVerdict.GOOD] <= MOST_WRONG
         assert not counts["good", WindowVerdict.BAD]
 
+    @pytest.mark.parametrize(
+        "stall",
+        [
+            stalled(-9.99, 10.0),
+            stalled(-9.7, 10.0),
+            stalled(-29.9, 30.0),
+            stalled(30.0, 1.5, bunched=100),
+            stalled(30.0, 1.3, bunched=100),
+            stalled(30.0, 1.5),
+        ],
+        ids=["ends at once", "ends soon", "of 30 s", "of a bunch", "of a late bunch", "of little"],
+    )
+    def test_are_rarely_wrong_about_good_if_ticks_are_held_like_events(self, stall: Simulation) -> None:
+        assert verdicts(stall)["bad", WindowVerdict.GOOD] <= MOST_WRONG
+
     def test_are_good_for_healthy_minutes_with_all_ticks(self) -> None:
-        assert verdicts(delayed(0.0, 0.0), 1.0) == {("good", WindowVerdict.GOOD): WINDOWS}
+        assert verdicts(partial(simulate, delays=delayed(0.0, 0.0), answered=1.0)) == {
+            ("good", WindowVerdict.GOOD): WINDOWS
+        }
 
     def test_are_never_bad_for_healthy_minutes_with_a_fifth_of_the_ticks(self) -> None:
-        assert {verdict for _, verdict in verdicts(delayed(0.0, 0.0), 0.2)} <= {
+        assert {verdict for _, verdict in verdicts(partial(simulate, delays=delayed(0.0, 0.0), answered=0.2))} <= {
             WindowVerdict.GOOD,
             WindowVerdict.UNDECIDED,
         }
 
     def test_are_never_good_if_3_percent_are_late_and_half_of_the_ticks_are_refused(self) -> None:
-        counts = verdicts(delayed(0.03, 2.0), 0.5)
+        counts = verdicts(partial(simulate, delays=delayed(0.03, 2.0), answered=0.5))
         assert not counts["good", WindowVerdict.GOOD]
         assert not counts["bad", WindowVerdict.GOOD]
         assert counts["bad", WindowVerdict.BAD] > WINDOWS / 2
@@ -137,11 +155,13 @@ class TestMostLate:
         ticks = AnsweredTicks(-1, 60, sent, sent)
         assert most_late([tallied(*[(0.5, 1.2)] * 100)], THRESHOLD, ticks) == 100
 
-    def test_counts_commits_that_no_tick_showed_within_the_threshold(self) -> None:
+    def test_counts_undecided_events_whose_commit_no_tick_showed_within_the_threshold(self) -> None:
         """In a stall of 1.5 s the ticks wait as well, so they show no event of its first half second."""
         sent = np.delete(np.arange(-1, 61, 0.5), slice(60, 62))
         ticks = AnsweredTicks(-1, 60, sent, sent)
-        assert most_late([tallied(*[(0.0, 1.2)] * 100)], THRESHOLD, ticks) == pytest.approx(100 * 0.5 / 61)
+        shown, hidden, late = (0.4, 1.2), (0.3, 1.5), (1.0, 2.5)
+        assert most_late([tallied(*[shown] * 97, *[hidden] * 3)], THRESHOLD, ticks) == 3
+        assert most_late([tallied(*[shown] * 95, *[hidden] * 3, *[late] * 2)], THRESHOLD, ticks) == 5
 
     def test_is_everything_if_ticks_are_rarer_than_the_threshold(self) -> None:
         sent = np.arange(-1, 62, 2.0)

@@ -78,7 +78,7 @@ class TestWindows:
 
     def test_are_good_if_the_times_of_the_ticks_show_it(self) -> None:
         judged = windows()
-        add(judged, [(1000, tallied(*[(0.0, 1.1)] * 100))])
+        add(judged, [(1000, tallied(*[(0.3, 1.2)] * 100))])
         judge(judged, 1065, sealed=1060)
         assert verdicts(judged) == (1, 0, 0)
 

@@ -5,16 +5,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from watchslo.clock.tick_schedule import JITTER
+from watchslo.clock.tick_schedule import JITTER, SLOW_SECONDS
 from watchslo.latency.bins import Bins
 from watchslo.latency.estimate import Estimation, TickSpacing, solve
 from watchslo.latency.tally import Tally, tally
-from watchslo.model import Bounds, FloatArray, Interval
+from watchslo.model import AnsweredTicks, Bounds, FloatArray, Interval
 
 BINS = Bins()
 
 Law = Callable[[np.random.Generator, int], FloatArray]
 """Draws n latencies, in seconds."""
+MINUTE_SECONDS = 60.0
 
 
 def bounds(*events: tuple[float, ...]) -> Bounds:
@@ -61,6 +62,10 @@ class World:
         return float(np.sort(self.latency)[int(np.ceil(round(q * len(self.latency), 6))) - 1])
 
 
+Simulation = Callable[[int], tuple[World, AnsweredTicks]]
+"""Simulates a minute, and its ticks from those on that were answered a second before it, from a seed."""
+
+
 def simulate(seed: int, law: Law, events: int, seconds: float = 60.0, gap: float = 0.5) -> World:
     """Simulate Poisson commits, `events` of them on average, and ticks of about 2 ms with the gaps of a `TickSchedule`.
 
@@ -98,3 +103,30 @@ def exponential(mean: float) -> Law:
 def mostly(law: Law, other: Law, share: float) -> Law:
     """Return `law`, with a share of `other`."""
     return lambda rng, n: np.where(rng.uniform(size=n) < share, other(rng, n), law(rng, n))
+
+
+def stalled(begins: float, seconds: float, bunched: int = 0) -> Simulation:
+    """Return a minute with a stall, at the end of which everything passes that would have passed in it, ticks too.
+
+    Of its about 300 events and more, so many are committed in the first 0.3 s of the stall.
+    """
+
+    def simulated(seed: int) -> tuple[World, AnsweredTicks]:
+        rng, ends = np.random.default_rng(seed), begins + seconds
+
+        def held(times: FloatArray) -> FloatArray:
+            return np.where((times > begins) & (times < ends), ends, times)
+
+        sent = np.cumsum(rng.uniform(0.375, 0.625, 400)) - 100
+        sent = sent[(sent < begins) | (sent >= ends) | ((sent - begins) % SLOW_SECONDS < 0.5)]
+        seen = held(sent + 0.002)
+        commit = np.sort(np.append(rng.uniform(-30, MINUTE_SECONDS, 450), begins + rng.uniform(0, 0.3, bunched)))
+        received = np.maximum.accumulate(held(commit + lognormal(0.005, 0.5)(rng, len(commit))))
+        inside = (received >= 0) & (received < MINUTE_SECONDS)
+        commit, received, tick = commit[inside], received[inside], sent.searchsorted(commit[inside])
+        lower, upper = received - np.minimum(received, seen[tick]), received - sent[tick - 1]
+        bounds = Bounds(lower, upper, lower, upper, np.ones(len(commit), dtype=np.bool_))
+        at = (seen >= -1.0) & (sent <= MINUTE_SECONDS + 10)
+        return World(received - commit, received, bounds), AnsweredTicks(-1.0, MINUTE_SECONDS, sent[at], seen[at])
+
+    return simulated
