@@ -44,16 +44,19 @@ _STATED: dict[StorageSetting, StorageKind] = {
     "unproven": StorageKind.UNKNOWN,
 }
 
+MAY_POLL = (StorageKind.KINE, StorageKind.UNKNOWN)
+
 
 @dataclass(frozen=True, slots=True)
 class ApiserverStorage:
     """What is known of the storage of one apiserver.
 
-    `polls` says that it shares a database with other servers. A revision that a tick returned is committed at most
-    `commit_spread` seconds after the answer.
+    `polls` says that it shares a database with other servers, and `may_poll` that it may do so. A revision that a tick
+    returned is committed at most `commit_spread` seconds after the answer.
     """
 
     kind: StorageKind = StorageKind.UNKNOWN
+    may_poll: bool = True
     polls: bool = False
     commit_spread: float = 0.0
 
@@ -65,9 +68,11 @@ def storage_of(stated: StorageSetting, found: StorageKind, servers: int | None) 
     of the cluster, if known. Several of them share a database, because SQLite serves one only.
     """
     kind = _STATED.get(stated, found)
+    may_poll = kind in MAY_POLL and stated != "kine-sqlite" and servers != 1  # a single server has all the commits
     if kind is not StorageKind.KINE or stated == "kine-sqlite":
-        return ApiserverStorage(kind)
-    return ApiserverStorage(kind, polls=(servers or 1) > 1, commit_spread=COMMIT_SPREAD_SECONDS)
+        return ApiserverStorage(kind, may_poll=may_poll)
+    polls = may_poll and servers is not None
+    return ApiserverStorage(kind, may_poll=may_poll, polls=polls, commit_spread=COMMIT_SPREAD_SECONDS)
 
 
 def unproven_storage(version: str, stated: StorageSetting, found: StorageKind) -> str | None:

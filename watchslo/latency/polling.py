@@ -10,7 +10,9 @@ latencies do not depend on ticks, so it would find hardly any delay.
 
 Detection: the time before a tick is compared with the time after it, of the same length. Ticks are sent at random
 times, so events arrive in only one of the two as often as in only the other. If they arrive far more often after
-ticks, then ticks cause deliveries: the apiserver *polls*. That is a property of its storage, so it stays known.
+ticks, then ticks cause deliveries: the apiserver *polls*. A stall that holds ticks and events looks alike, as both pass
+at its end. So only prompt ticks are compared: those that were answered within twice the median. The finding ends when
+as much evidence of the last two minutes speaks against it.
 
 Measurement: where events wait for polls, an event that arrived after the first tick that shows it was sent was
 committed at any time between that tick and the one before, with equal probability. So its cut interval is replaced by
@@ -20,6 +22,7 @@ interval stays.
 
 from collections import deque
 from dataclasses import dataclass, replace
+from statistics import median
 
 import numpy as np
 
@@ -31,6 +34,8 @@ SEALED_SECONDS = 30.0  # of ticks that are kept for events that are measured lat
 DEVIATIONS = 5.0  # from what occurs by chance: as many occur once in millions of comparisons
 RATIO = 3.0  # of the ticks with events only after them to those with events only before them
 INSTANT_SECONDS = 0.001  # events that arrive within it are one arrival
+PROMPT = 2.0  # times the median round trip
+AGAINST = 25  # ticks with events on one side only, until a finding may end: as many as it needs at least
 GOLDEN = (5**0.5 - 1) / 2
 
 
@@ -64,8 +69,9 @@ class PollDetector:
 
     def tick(self, tick: Reading) -> None:
         """Add a tick through this apiserver."""
-        self._windows.append(_Window(tick.sent, tick.answered + WAKE_SECONDS))
         self._ticks.append(tick)
+        if tick.round_trip <= PROMPT * median(known.round_trip for known in self._ticks):
+            self._windows.append(_Window(tick.sent, tick.answered + WAKE_SECONDS))
         while self._ticks[0].answered < tick.answered - SEALED_SECONDS:
             self._ticks.popleft()
 
@@ -94,7 +100,10 @@ class PollDetector:
             self._results.popleft()
         after, before = self.ticks_with_events
         by_chance = (after + before) ** 0.5
-        self.polls |= after - before >= max(DEVIATIONS * by_chance, 1.0) and after >= RATIO * before
+        if after - before >= max(DEVIATIONS * by_chance, 1.0) and after >= RATIO * before:
+            self.polls = True
+        elif after + before >= AGAINST and after < RATIO * before:
+            self.polls = False
 
     def _compare(self, window: _Window, arrivals: FloatArray) -> None:
         limits = (2 * window.start - window.end, window.start, window.end)

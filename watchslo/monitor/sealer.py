@@ -11,7 +11,7 @@ watches together. What an event becomes:
 1. `domain` if it is newer than the tick, and so are all events of its watch and second: the watch belongs elsewhere.
    `pending` if it was held for `UNSEALED_SECONDS`, or there was no room for it.
 2. `before_clock` if the ticks cannot date it.
-3. `tainted` if this process may have read it more than `LATE_SECONDS` late, or the machine was suspended in between.
+3. `tainted` if this process may have read it more than `LATE_SECONDS` late, or this process stood still in between.
 4. `own_queue` if it may have been committed while a request to open its watch waited that long in this process, or
    while this identity could not open it.
 5. Otherwise a sample. The delay that this process may have added, by reading late or by such a wait after the commit,
@@ -47,7 +47,6 @@ from watchslo.snapshot import StorageKind
 
 SLICE_EVENTS, SLICE_WATCHES = 4096, 64  # measured at a time, in a millisecond or less
 MOST_SAMPLES = 262_144  # that wait for the evaluation to be compared between apiservers: 6 MiB
-MAY_POLL = (StorageKind.KINE, StorageKind.UNKNOWN)
 UNSEALED_SECONDS = 600.0  # the clock keeps its evidence as long
 
 
@@ -115,8 +114,8 @@ class Sealer:
         return is_found or self._storage_of(apiserver).polls
 
     def _may_poll(self, apiserver: str) -> bool:
-        """Return False if the storage of an apiserver is known to be etcd, or its revisions are no counts."""
-        return self._storage_of(apiserver).kind in MAY_POLL and self._domain.counts
+        """Return False if an apiserver cannot share a database that it polls, or its revisions are no counts."""
+        return self._storage_of(apiserver).may_poll and self._domain.counts
 
     def attach(self, identity: WatchIdentity, track: Track, queue_waits: QueueWaits) -> None:
         """Take in the events of a watch from now on; if it is attached already, `track` replaces its track."""
@@ -278,7 +277,7 @@ class Sealer:
         left = np.ones(len(arrivals), dtype=bool)
         for reason, excluded in (
             (BEFORE_CLOCK, ~bounds.measurable),
-            (TAINTED, (own_delays > LATE_SECONDS) | self._own_delays.span_suspend(committed, arrivals.received)),
+            (TAINTED, (own_delays > LATE_SECONDS) | self._own_delays.span_stop(committed, arrivals.received)),
             (OWN_QUEUE, queued),
         ):
             _count(reason, watches, index[excluded & left])

@@ -96,18 +96,23 @@ class TestStated:
         assert storage_of(stated, StorageKind.UNKNOWN, None).kind is kind
 
     def test_what_the_apiserver_reveals_decides_otherwise(self) -> None:
-        for found in (StorageKind.SEQUENCE, StorageKind.UNKNOWN):
-            assert storage_of("auto", found, 3) == ApiserverStorage(found)
+        assert storage_of("auto", StorageKind.SEQUENCE, 3) == ApiserverStorage(StorageKind.SEQUENCE, may_poll=False)
+        assert storage_of("auto", StorageKind.UNKNOWN, 3) == ApiserverStorage(StorageKind.UNKNOWN)
         assert storage_of("auto", StorageKind.KINE, 1) == ApiserverStorage(
-            StorageKind.KINE, commit_spread=COMMIT_SPREAD_SECONDS
+            StorageKind.KINE, may_poll=False, commit_spread=COMMIT_SPREAD_SECONDS
         )
+
+    @pytest.mark.parametrize(("servers", "may_poll"), [(None, True), (1, False), (2, True)])
+    def test_a_single_server_has_nothing_to_poll_for(self, servers: int | None, may_poll: bool) -> None:  # noqa: FBT001
+        for found in (StorageKind.UNKNOWN, StorageKind.KINE):
+            assert storage_of("auto", found, servers).may_poll is may_poll
 
     @pytest.mark.parametrize(("servers", "polls"), [(None, False), (1, False), (2, True)])
     def test_several_servers_with_kine_poll_their_database(self, servers: int | None, polls: bool) -> None:  # noqa: FBT001
         assert storage_of("kine", StorageKind.UNKNOWN, servers).polls is polls
 
     def test_sqlite_commits_in_order_and_serves_one_server(self) -> None:
-        assert storage_of("kine-sqlite", StorageKind.KINE, 3) == ApiserverStorage(StorageKind.KINE)
+        assert storage_of("kine-sqlite", StorageKind.KINE, 3) == ApiserverStorage(StorageKind.KINE, may_poll=False)
 
 
 @pytest.mark.parametrize(

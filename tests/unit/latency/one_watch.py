@@ -24,7 +24,7 @@ GAP = 0.5
 Measure = Callable[[IntArray, FloatArray], Bounds]
 
 
-ETCD = ApiserverStorage(StorageKind.SEQUENCE)
+ETCD = ApiserverStorage(StorageKind.SEQUENCE, may_poll=False)
 
 
 class GivenDomain:

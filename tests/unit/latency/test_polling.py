@@ -1,12 +1,14 @@
 """Polled storages: whether ticks bring events forward is found out, and latencies are then right all the same."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
 from tests.unit.latency.truth import BINS, bounds, solved, tally_of
+from watchslo.clock.burst import Burst, BurstBudget
 from watchslo.clock.revision import RevisionClock
+from watchslo.clock.tick_schedule import TickSchedule
 from watchslo.latency.polling import GOLDEN, KEPT_SECONDS, WAKE_SECONDS, PollDetector, at_any_time
 from watchslo.model import Bounds, FloatArray, IntArray, Reading
 
@@ -103,6 +105,60 @@ def test_polls_are_found_within_two_minutes(own: float, other: float, seed: int)
 @pytest.mark.parametrize("late", [0.0, 0.5])
 def test_other_storages_do_not_poll(rate: float, late: float, seed: int) -> None:
     assert not Servers(rate, rate, polls=False, late=late, seed=seed).detector().polls
+
+
+def held_alike(seed: int, period: float, stop: float, rate: float, seconds: float = 600.0) -> PollDetector:
+    """Return what sees stalls of an apiserver without polls: they hold its answers, and `rate` events a second, alike.
+
+    A stall of `stop` seconds begins every `period` seconds: about so, or exactly if the period is short.
+    """
+    random, jitter = np.random.default_rng(seed), 0.3 if period > 1.0 else 0.0
+    starts = np.cumsum(period * random.uniform(1 - jitter, 1 + jitter, int(1.1 * seconds / period)))
+    ends = starts + stop * random.uniform(1 - jitter, 1 + jitter, len(starts))
+
+    def passed(times: FloatArray) -> FloatArray:
+        last = np.maximum(starts.searchsorted(times, side="right") - 1, 0)
+        return np.where((times >= starts[last]) & (times < ends[last]), ends[last], times)
+
+    committed = np.sort(random.uniform(0, seconds, random.poisson(rate * seconds)))
+    received = np.maximum.accumulate(passed(committed + 0.002) + random.uniform(0.0003, 0.002, len(committed)))
+    schedule, now = TickSchedule(random.random, Burst(BurstBudget(10.0, 0.0))), 0.0
+    ticks = []
+    while now < seconds:
+        schedule.allow({"a": 0.5}, now)
+        schedule.sent("a", now)
+        answered = float(passed(np.array([now + 0.0005]))[0]) + 0.001 + random.exponential(0.0005)
+        schedule.answered("a", now, answered)
+        ticks.append(Reading("events", now, answered, 1))
+        now = max(answered, (schedule.next() or (0.0, ""))[0])
+    detector = PollDetector()
+    for tick in ticks:
+        second = np.floor(tick.sent)
+        detector.tick(tick)
+        if len(arrived := received[received < second]):
+            detector.arrived(arrived)
+            received = received[len(arrived) :]
+        detector.judge(second)
+    return detector
+
+
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize(("period", "stop", "rate"), [(2.0, 0.5, 5), (3.0, 1.0, 2), (3.0, 1.0, 5), (0.1, 0.08, 20)])
+def test_stalls_that_hold_ticks_and_events_alike_are_no_polls(
+    period: float, stop: float, rate: float, seed: int
+) -> None:
+    assert not held_alike(seed, period, stop, rate).polls
+
+
+def test_finding_ends_when_the_evidence_speaks_against_it() -> None:
+    servers, later = Servers(other=20), Servers(other=20, polls=False)
+    detector = servers.detector()
+    assert detector.polls
+    for tick in later.ticks:
+        detector.tick(replace(tick, sent=tick.sent + SECONDS, answered=tick.answered + SECONDS))
+    detector.arrived(later.received + SECONDS)
+    detector.judge(2 * SECONDS)
+    assert not detector.polls
 
 
 def test_own_writes_alone_wait_for_no_poll() -> None:

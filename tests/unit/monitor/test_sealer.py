@@ -416,7 +416,7 @@ class TestOwnDelay:
         """The monotonic clock stood still for hours between two heartbeats: what comes then only looks prompt."""
         watches.deliver(1, watches.now + 0.3, 0.3)
         watches.deliver(2, watches.now + 0.1, 0.01)
-        watches.own_delays.add_suspend(watches.now + 0.4, watches.now + 0.45)
+        watches.own_delays.add_stop(watches.now + 0.4, watches.now + 0.45)
         watches.ticks(2)
         watches.deliver(3, watches.now + 0.3, 0.01)
         watches.ticks(3)
@@ -566,7 +566,7 @@ class TestPolledStorage:
         assert 0.37 < p50.upper < 0.6
 
     def test_polls_of_etcd_are_not_looked_for(self, watches: Watches) -> None:
-        watches.storage = ApiserverStorage(StorageKind.SEQUENCE)
+        watches.storage = ApiserverStorage(StorageKind.SEQUENCE, may_poll=False)
         self.deliver_at_ticks(watches, 130)
         assert not watches.sealer.polls("one")
         assert not watches.sealer.is_kine
