@@ -89,7 +89,7 @@ class Creation:
             committed = np.where(latency.measurable, latency.upper, np.inf)
             lower, upper, certain = creators.ages(created, received, committed)
             own = np.where(np.isnan(own), self._own_delays.of(received), own)
-            certain &= np.isfinite(own) & ~self._own_delays.span_suspend(received - upper, received)
+            certain &= np.isfinite(own) & ~self._own_delays.span_stop(received - upper, received)
             received, lower, upper, latency = received[certain], lower[certain], upper[certain], latency.at(certain)
             arrived = np.maximum(0.0, lower - own[certain])
             block = now // BLOCK_SECONDS * BLOCK_SECONDS

@@ -21,7 +21,7 @@ FEWEST_EVENTS = 20  # fewer say too little
 class RecentArrivals:
     """The revisions that one watch delivered in the last two minutes, ascending, and when each was received.
 
-    At most the newest `MOST_EVENTS` are kept. Times are monotonic seconds.
+    At most the newest `MOST_EVENTS` are kept. Times are monotonic seconds. A revision that comes twice is not compared.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class RecentArrivals:
 
     def add(self, revisions: IntArray, received: FloatArray) -> None:
         """Add n > 0 events in the order of their arrival; revisions that go back show that the storage was restored."""
-        if len(self.revisions) and revisions[0] <= self.revisions[-1]:
+        if len(self.revisions) and revisions[0] < self.revisions[-1]:
             self.revisions, self.received = self.revisions[:0], self.received[:0]
         times = np.concatenate((self.received, received))
         first = max(int(times.searchsorted(times[-1] - KEPT_SECONDS)), len(times) - MOST_EVENTS)

@@ -15,7 +15,7 @@ from watchslo.model import BoolArray, FloatArray
 NOTED_SECONDS = 0.001  # shorter delays are not noted: the finest bin is as wide
 LATE_SECONDS = 0.15  # a longer own delay is not taken from the bounds: the event is no sample
 SPANS = 65_536  # kept; 65 s of a loop that is always busy, hours of a usual one
-SUSPENDS = 16  # kept
+STOPS = 64  # kept
 
 
 class _Spans:
@@ -46,7 +46,9 @@ class _Spans:
 
 
 class OwnDelays:
-    """How long arrivals may have waited for this process: the newest 65,536 spans and 16 suspends of the machine.
+    """How long arrivals may have waited for this process: the newest 65,536 spans and 64 stops.
+
+    A *stop* is a suspend of the machine, or a time in which this process did not run.
 
     Everything that happened before `known_until` is noted.
     """
@@ -55,7 +57,7 @@ class OwnDelays:
         self.known_until = np.inf
         self._late = _Spans()
         self._waits = _Spans()
-        self._suspends: deque[tuple[float, float]] = deque(maxlen=SUSPENDS)
+        self._stops: deque[tuple[float, float]] = deque(maxlen=STOPS)
 
     def add_late_reads(self, start: float, end: float, since: float) -> None:
         """Note that data read from `start` to `end` may have arrived as early as `since`; call it in order of time."""
@@ -67,18 +69,18 @@ class OwnDelays:
         if seconds >= NOTED_SECONDS:
             self._waits.add(start, end, seconds)
 
-    def add_suspend(self, before: float, after: float) -> None:
-        """Note that the machine was suspended, and the monotonic clock with it, between these two moments."""
-        self._suspends.append((before, after))
+    def add_stop(self, before: float, after: float) -> None:
+        """Note a stop between two moments; in a suspend of the machine the monotonic clock stops as well."""
+        self._stops.append((before, after))
 
     def of(self, received: FloatArray) -> FloatArray:
         """Return for n arrivals by how many seconds each may have been read late; infinite if that is not known."""
         delays = received - self._late.at(received, received) + self._waits.at(received, np.zeros(len(received)))
         return np.where(received <= max(self._late.forgotten, self._waits.forgotten), np.inf, delays)
 
-    def span_suspend(self, since: FloatArray, received: FloatArray) -> BoolArray:
-        """Return for each of n intervals from `since` to `received` whether the machine may have been suspended."""
+    def span_stop(self, since: FloatArray, received: FloatArray) -> BoolArray:
+        """Return for each of n intervals from `since` to `received` whether this process may have stood still."""
         spans = np.zeros(len(received), dtype=bool)
-        for before, after in self._suspends:
+        for before, after in self._stops:
             spans |= (since <= after) & (received >= before)
         return spans

@@ -119,7 +119,7 @@ class RepresentationDelay:
             np.isnan(small_since)
             | np.isnan(full_since)
             | (np.maximum(own_small, own_full) > LATE_SECONDS)
-            | self._own_delays.span_suspend(first, last)
+            | self._own_delays.span_stop(first, last)
         )
         reopened = ~tainted & ((small_since > full) | (full_since > small))
         self.without[NoDelay.TAINTED] += int(np.count_nonzero(tainted))

@@ -22,6 +22,7 @@ LATE_SECONDS = 0.15
 SUSPENDED_SECONDS = 0.1  # shorter suspends are not noticed: clocks are read one after the other
 AT_ONCE_SECONDS = 0.01  # between two readings of a clock: this process did not stop in between
 BREAKING_SECONDS = 1.0  # after a longer suspend, connections are broken, or TCP waits as long again before it resends
+STOPPED_SECONDS = 1.0  # by then an apiserver may close the watch; what was committed meanwhile comes with the next one
 SCHEDSTAT_BYTES = 128  # three numbers
 LAG_EDGES = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.5, 1.0, 5.0)
 
@@ -64,12 +65,14 @@ class Lag:
             self.own_delays.add_cpu_wait(self._last, now, waited - self._waited)
         if gap > LATE_SECONDS:
             self.tainted_seconds += gap
+        if gap > STOPPED_SECONDS:
+            self.own_delays.add_stop(self._last, now)
         self._lags.observe(max(0.0, gap - BEAT_SECONDS))
         self._last, self._waited, self._suspended = now, waited, suspended
         self.own_delays.known_until = now
 
     def _note_suspend(self, now: float, seconds: float) -> None:
-        self.own_delays.add_suspend(self._last, now)
+        self.own_delays.add_stop(self._last, now)
         self.suspended_seconds += seconds
         if seconds > BREAKING_SECONDS:
             self.broken.set()

@@ -187,13 +187,13 @@ class WatchStatistics:
     def commit_bounds(self, revision: int, now: float) -> Interval | None:
         """Return how long before `now` a revision was committed, in seconds; None if no clock dates it.
 
-        `upper` is infinite if the clock began after the commit, or the machine was suspended since.
+        `upper` is infinite if the clock began after the commit, or this process has stood still since.
         """
         if not self.measured:
             return None
         bounds = self.clock.domain.clock.measure(np.array([revision]), np.array([now]))
-        suspended = self._lag.own_delays.span_suspend(now - bounds.upper, np.array([now]))
-        is_known = bounds.measurable[0] and not suspended[0]
+        stopped = self._lag.own_delays.span_stop(now - bounds.upper, np.array([now]))
+        is_known = bounds.measurable[0] and not stopped[0]
         return Interval(float(bounds.lower[0]), float(bounds.upper[0]) if is_known else float("inf"))
 
     def update(

@@ -50,17 +50,17 @@ class TestCpuWaits:
         assert delays(own, 10.0) == [0.0]
 
 
-class TestSuspends:
+class TestStops:
     def test_is_spanned_by_what_was_committed_before_it_and_received_after_it(self, own: OwnDelays) -> None:
-        own.add_suspend(10.0, 10.05)
+        own.add_stop(10.0, 10.05)
         committed = np.array([9.0, 9.9, 10.05, 10.06, 9.0])
         received = np.array([9.9, 10.02, 11.0, 11.0, 11.0])
-        assert own.span_suspend(committed, received).tolist() == [False, True, True, False, True]
+        assert own.span_stop(committed, received).tolist() == [False, True, True, False, True]
 
     def test_is_never_spanned_without_one(self, own: OwnDelays) -> None:
-        assert own.span_suspend(np.array([-np.inf]), np.array([np.inf])).tolist() == [False]
+        assert own.span_stop(np.array([-np.inf]), np.array([np.inf])).tolist() == [False]
 
     def test_are_kept_in_a_bounded_number(self, own: OwnDelays) -> None:
         for second in range(100):
-            own.add_suspend(second, second + 0.1)
-        assert len(own._suspends) == module.SUSPENDS == 16
+            own.add_stop(second, second + 0.1)
+        assert len(own._stops) == module.STOPS == 64

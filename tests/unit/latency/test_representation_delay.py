@@ -117,7 +117,7 @@ def test_tainted_copy_is_no_sample(delay: RepresentationDelay, copy: str) -> Non
 
 
 def test_suspend_between_the_copies_is_no_sample(delay: RepresentationDelay, own_delays: OwnDelays) -> None:
-    own_delays.add_suspend(NOW + 0.5, NOW + 0.6)
+    own_delays.add_stop(NOW + 0.5, NOW + 0.6)
     deliver(delay, 1, NOW, NOW + 1.0)
     deliver(delay, 2, NOW + 2, NOW + 3)
     assert delays(delay) == [(1.0, 1.0)]

@@ -86,10 +86,21 @@ def test_wait_for_a_cpu_may_be_unknown(beats: Beats) -> None:
 def test_suspend_between_two_beats_is_noted(beats: Beats) -> None:
     before = beats.now
     beats.beat(suspended=7200.0)
-    spans = beats.lag.own_delays.span_suspend(np.array([before - 1, beats.now + 1]), np.array([beats.now + 2] * 2))
+    spans = beats.lag.own_delays.span_stop(np.array([before - 1, beats.now + 1]), np.array([beats.now + 2] * 2))
     assert spans.tolist() == [True, False]
     assert beats.lag.suspended_seconds == pytest.approx(7200)
     assert beats.lag.tainted_seconds == 0.0
+
+
+@pytest.mark.parametrize(("gap", "stopped"), [(0.9, False), (8.0, True)])
+def test_after_a_stop_nothing_is_a_sample_that_may_be_committed_in_it(beats: Beats, gap: float, stopped: bool) -> None:  # noqa: FBT001
+    """The apiserver may have closed the watch as too slow; the next one delivers what was committed meanwhile."""
+    began = beats.now
+    beats.beat(gap)
+    beats.beat()
+    committed = np.array([began + gap / 2, beats.now - 0.01])
+    assert beats.lag.own_delays.span_stop(committed, committed + 3.0).tolist() == [stopped, False]
+    assert not beats.lag.broken.is_set()
 
 
 def test_only_a_suspend_of_more_than_a_second_breaks_connections(beats: Beats) -> None:
@@ -112,7 +123,7 @@ def test_clocks_between_which_this_process_was_stopped_are_read_again(monkeypatc
 def test_clocks_that_differ_by_little_are_no_suspend(beats: Beats) -> None:
     beats.beat(suspended=0.09)
     assert beats.lag.suspended_seconds == 0.0
-    assert not beats.lag.own_delays.span_suspend(np.array([0.0]), np.array([beats.now + 1])).any()
+    assert not beats.lag.own_delays.span_stop(np.array([0.0]), np.array([beats.now + 1])).any()
 
 
 def test_time_suspended_hardly_changes_while_this_test_runs() -> None:

@@ -445,7 +445,7 @@ class TestEvents:
             before = parts.statistics.commit_bounds(revision, now)
             assert before
             assert 1.0 <= before.upper < 2.0
-            parts.lag.own_delays.add_suspend(now - 0.05, now)
+            parts.lag.own_delays.add_stop(now - 0.05, now)
             assert parts.statistics.commit_bounds(revision, now) == Interval(before.lower, math.inf)
 
     async def test_tainted_events_are_unmeasured(self, cluster: Cluster) -> None:
