@@ -141,7 +141,8 @@ class Reading:
 
     `sent` and `answered` are monotonic seconds: just before the request was written, and when its answer was read.
     For a consistent read, every revision up to `revision` was committed before `answered`, every later one after
-    `sent`. For a read from a watch cache, the same holds for the arrival of revisions in that cache.
+    `sent`. For a read from a watch cache, the same holds for the arrival of revisions in that cache. A tick that does
+    not cut was sent because of what was observed, so it narrows proven intervals only.
     """
 
     resource: str
@@ -149,6 +150,7 @@ class Reading:
     answered: float
     revision: int
     apiserver: str = SERVICE
+    cuts: bool = True
 
     @property
     def source(self) -> Source:

@@ -137,9 +137,9 @@ def incident() -> Snapshot:
         lists={"relists": {"expired": 1117}, "expired": {"stream": 1117}},
         received={"bookmark_age": 123.4},
     )
-    p50 = QuantileReading(0.5, 0.0, 1.23, 2.34, resolved=True, rough=True)
-    p99 = QuantileReading(0.99, 1.23, 12.3, 12.4, resolved=True, rough=True)
-    p999 = QuantileReading(0.999, 1.23, 12.4, 23.4, resolved=True, rough=True)
+    p50 = QuantileReading(0.5, 0.0, 1.23, 2.34, rough=True)
+    p99 = QuantileReading(0.99, 1.23, 12.3, 12.4, rough=True)
+    p999 = QuantileReading(0.999, 1.23, 12.4, 23.4, rough=True)
     late = replace(worn, track=readings.judged(1_234_567, p50, p999, p99))
     stalled = readings.changed(worn, audit={"stalled_for": 1234.5})
     watches = [replace(one, watch=name) for name in names for one in (late, replace(worn, up=False), stalled)]

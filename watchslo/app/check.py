@@ -139,7 +139,6 @@ def _watch(line: Line, unproven: str | None) -> dict[str, object]:
         "p99": _reading(line.quantiles.get(0.99)),
         "p999": _reading(line.quantiles.get(0.999)),
         "judged": _reading(line.judged),
-        "resolution": line.resolution,
         "state": line.state,
         "stalled": line.stalled_for,
         "down": line.down_for,
@@ -156,6 +155,8 @@ def _reading(quantile: QuantileReading | None) -> dict[str, object] | None:
         "lower": quantile.lower,
         "upper": quantile.upper if math.isfinite(quantile.upper) else None,
         "resolved": quantile.resolved,
+        "resolution": quantile.resolution,
+        "probable": [quantile.probable.lower, quantile.probable.upper] if quantile.probable else None,
         "rough": quantile.rough,
     }
 

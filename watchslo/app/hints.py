@@ -120,13 +120,13 @@ def unresolved(view: View) -> Iterator[str]:
     """The quantile that is judged is below the resolution, and that is no small part of the threshold."""
     judged = [line for line in view.lines if line.verdict in (WatchVerdict.WITHIN, WatchVerdict.BEYOND)]
     below = [line for line in judged if line.judged and not line.judged.resolved]
-    coarse = [line for line in below if (line.resolution or 0.0) >= COARSE_SHARE * line.threshold]
+    coarse = [(line.judged.resolution, line) for line in below if line.judged]
+    coarse = [(held, line) for held, line in coarse if held >= COARSE_SHARE * line.threshold]
     if coarse:
-        trip = max(line.resolution or 0.0 for line in coarse)
+        lines, longest = [line for _, line in coarse], max(held for held, _ in coarse)
         yield (
-            f"The {percentile(coarse[0].quantile)} of {_named(coarse)} is less than the round trip of {duration(trip)} "
-            "to the apiserver, and latencies below that cannot be distinguished: measure from within the cluster, or "
-            "check etcd."
+            f"The {percentile(lines[0].quantile)} of {_named(lines)} is less than {duration(longest)}, and cannot be "
+            "measured now: watchslo's own requests took as long. Measure from within the cluster, or check etcd."
         )
 
 

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 
 from watchslo.app.view import Line
+from watchslo.snapshot import QuantileReading
 from watchslo.timeline.condition import P50, P999, Condition
 from watchslo.timeline.explanation import labelled
 from watchslo.timeline.format import ABSENT, common_percentile, counted, duration, estimated, percentile
@@ -69,8 +70,20 @@ def draw(lines: Sequence[Line]) -> Table:
 def figures(line: Line) -> tuple[str, str, str, str]:
     """Return the events, P50, the quantile that is judged, and its bounds."""
     judged = line.judged
-    bounds = f"{duration(judged.lower)} … {duration(judged.upper)}" if judged else ABSENT
-    return f"{line.events:,}", _estimate(line, P50), _estimate(line, line.quantile), bounds
+    return (
+        f"{line.events:,}",
+        _estimate(line, P50),
+        _estimate(line, line.quantile),
+        _bounds(judged) if judged else ABSENT,
+    )
+
+
+def _bounds(quantile: QuantileReading) -> str:
+    """Return the probable interval, if it is known, and the proven bounds."""
+    proven = f"proven {duration(quantile.lower)} … {duration(quantile.upper)}"
+    if quantile.probable is None:
+        return proven
+    return f"{duration(quantile.probable.lower)} … {duration(quantile.probable.upper)}, {proven}"
 
 
 def status(line: Line) -> str:
@@ -83,10 +96,10 @@ def status(line: Line) -> str:
 
 
 def _estimate(line: Line, q: float) -> str:
-    """Return the estimate of a quantile, or the resolution of the clock if the estimate is below that."""
+    """Return the estimate of a quantile, or its resolution if it is below that."""
     quantile = line.quantiles.get(q)
     if quantile is None:
         return ABSENT
     if quantile.resolved:
         return estimated(quantile.estimate, rough=quantile.rough)
-    return f"< {duration(quantile.estimate if line.resolution is None else line.resolution)}"
+    return f"< {duration(quantile.resolution)}"

@@ -10,6 +10,7 @@ import msgspec
 
 from watchslo.documents import decode_document
 from watchslo.errors import UNDECODABLE
+from watchslo.model import Interval
 from watchslo.serve.status import condition_of, conditions_in
 from watchslo.snapshot import QuantileReading, Snapshot, StreamReading, WindowVerdict
 from watchslo.timeline.condition import NO_WINDOW, P99, Condition, WatchVerdict, placed, verdict_on, verdict_on_events
@@ -31,7 +32,6 @@ class Line:
 
     `condition` is what the page calls its state; a newer daemon may have conditions that are unknown here.
     `failure` is the last failure in a sentence and `reason` in one word; `tainted` is the share of tainted events.
-    Latencies shorter than `resolution` cannot be distinguished; None until the clock of the watch has ticked.
     """
 
     watch: str
@@ -50,7 +50,6 @@ class Line:
     threshold: float
     quantile: float
     min_events: int
-    resolution: float | None
     events: int
     quantiles: Mapping[float, QuantileReading]
     verdict: WatchVerdict
@@ -97,7 +96,6 @@ class View:
 def view_of(snapshot: Snapshot, account: Account | None = None) -> View:
     """Return the view of our own measurement."""
     monitor = snapshot.monitor
-    resolutions = {domain.name: domain.resolution for domain in snapshot.domains}
     conditions = conditions_in(account)
     return _printable(
         View(
@@ -108,14 +106,7 @@ def view_of(snapshot: Snapshot, account: Account | None = None) -> View:
             cluster=monitor.instance.cluster,
             part=monitor.instance.part,
             elsewhere=monitor.shard.elsewhere,
-            lines=_sorted(
-                _line_of(
-                    stream,
-                    resolutions.get(stream.domain),
-                    condition_of(stream, conditions),
-                )
-                for stream in snapshot.streams
-            ),
+            lines=_sorted(_line_of(stream, condition_of(stream, conditions)) for stream in snapshot.streams),
             causes=tuple(_cause(one.evidence, one.cause, one.confidence, one.next) for one in snapshot.causes),
             unproven=tuple(f"Unproven: {one.unproven}." for one in snapshot.apiservers if one.unproven),
             not_ready=monitor.not_ready,
@@ -124,7 +115,7 @@ def view_of(snapshot: Snapshot, account: Account | None = None) -> View:
     )
 
 
-def _line_of(stream: StreamReading, resolution: float | None, condition: Condition) -> Line:
+def _line_of(stream: StreamReading, condition: Condition) -> Line:
     window, objective, failure = stream.track.judged or NO_WINDOW, stream.track.objective, stream.session.last_failure
     stalled_for, down_for = stream.audit.stalled_for, stream.down_for
     verdict = verdict_on_events(stream.track.verdict, window.events)
@@ -145,7 +136,6 @@ def _line_of(stream: StreamReading, resolution: float | None, condition: Conditi
         threshold=objective.threshold,
         quantile=objective.quantile,
         min_events=objective.min_events,
-        resolution=resolution,
         events=window.events,
         quantiles={one.q: one for one in window.quantiles},
         verdict=verdict_on(verdict, objective.threshold, stalled_for=stalled_for, down_for=down_for),
@@ -160,13 +150,19 @@ class _RemotePart(msgspec.Struct, rename="camel", frozen=True):
     """Decoded from camelCase; unknown fields are ignored."""
 
 
+class _RemoteInterval(_RemotePart, frozen=True):
+    lower: float
+    upper: float
+
+
 class _RemoteQuantile(_RemotePart, frozen=True):
     q: float
     lower: float
     estimate: float | None
     upper: float | None
-    resolved: bool
+    resolution: float = 0.0
     rough: bool = False
+    probable: _RemoteInterval | None = None
 
 
 class _RemoteWindow(_RemotePart, frozen=True):
@@ -277,7 +273,6 @@ def read(body: bytes) -> View:
         status = decode_document(body, _RemoteStatus)
     except UNDECODABLE:
         raise UnreadableError from None
-    resolutions = {one.name: one.median_round_trip for one in status.domains}
     return _printable(
         View(
             at_wall=status.at.timestamp(),
@@ -287,7 +282,7 @@ def read(body: bytes) -> View:
             cluster=status.monitor.instance.cluster or status.monitor.cluster,
             part=status.monitor.instance.part,
             elsewhere=status.monitor.shard.elsewhere,
-            lines=_sorted(_line_in(stream, resolutions.get(stream.domain)) for stream in status.streams),
+            lines=_sorted(_line_in(stream) for stream in status.streams),
             causes=tuple(_cause(one.evidence, one.cause, one.confidence, one.next) for one in status.causes),
             unproven=tuple(f"Unproven: {one.unproven}." for one in status.apiservers if one.unproven),
             not_ready=tuple(status.monitor.not_ready),
@@ -296,7 +291,7 @@ def read(body: bytes) -> View:
     )
 
 
-def _line_in(stream: _RemoteStream, resolution: float | None) -> Line:
+def _line_in(stream: _RemoteStream) -> Line:
     latency, objective, failure = stream.latency, stream.latency.objective, stream.last_failure
     minute = next((one for one in latency.windows if one.name == NO_WINDOW.name), _RemoteWindow(NO_WINDOW.name, 0, []))
     window = latency.judged or minute
@@ -321,7 +316,6 @@ def _line_in(stream: _RemoteStream, resolution: float | None) -> Line:
         threshold=objective.threshold,
         quantile=objective.quantile,
         min_events=objective.min_events,
-        resolution=resolution,
         events=window.events,
         quantiles=quantiles,
         verdict=verdict,
@@ -343,7 +337,8 @@ def _bounds_verdict(judged: QuantileReading | None, events: int, objective: _Rem
 def _quantile(one: _RemoteQuantile) -> QuantileReading:
     """A null in JSON is infinite."""
     estimate, upper = (math.inf if value is None else value for value in (one.estimate, one.upper))
-    return QuantileReading(one.q, one.lower, estimate, upper, resolved=one.resolved, rough=one.rough)
+    probable = Interval(one.probable.lower, one.probable.upper) if one.probable else None
+    return QuantileReading(one.q, one.lower, estimate, upper, one.resolution, one.rough, probable)
 
 
 # --- both -------------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Bursts: while more evidence can decide something, the ticks of a clock are sent more often for a short while.
 
-A burst is no bias. It begins because of what was observed before, and not because of the latency of an event that is
-not committed yet.
+A burst begins because of what was observed, often a change of the law of latencies. So its extra ticks prove, but the
+estimate does not use them: see `tick_schedule.py`.
 """
 
 from collections import Counter, deque

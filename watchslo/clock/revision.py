@@ -9,8 +9,9 @@ A sighting is an event or bookmark of revision r', received at t': all revisions
 counts as soon as a tick that was sent later shows that r' belongs to the same sequence.
 
 Any other consistent read proves the same as a tick. But a read of a cached resource waits for that cache, so it hides
-the cache's lag from the events of that resource: it is left out of the interval by which their latencies are
-estimated, and not of the proven one. All times are monotonic seconds; revisions are int64.
+the cache's lag from the events of that resource: it is left out of the *cut* interval, by which their latencies are
+estimated, and not of the proven one. So are the extra ticks of bursts: see `tick_schedule.py`. All times are monotonic
+seconds; revisions are int64.
 
 If revisions are commit times (`commit_offset.py`), these bounds also tell how far the storage's clock is ahead, and
 then each revision narrows its own bounds.
@@ -226,9 +227,9 @@ class RevisionClock:
     commit times.
 
     Bounds: one pair of staircases for each source that was ticked on in the last ten minutes and whose apiserver has
-    not left, one pair for all former sources, one for the reads of each bucket, and one for everything; each has at
-    most the reads of ten minutes. The ticks of a minute are kept for each apiserver until it leaves, and at most
-    `SIGHTINGS` sightings.
+    not left, one pair for all former sources, one for extra ticks, one for the reads of each bucket, and one for
+    everything; each has at most the reads of ten minutes. The ticks of a minute are kept for each apiserver until it
+    leaves, and at most `SIGHTINGS` sightings.
     """
 
     def __init__(self) -> None:
@@ -238,6 +239,7 @@ class RevisionClock:
         """Drop all evidence, because the revisions started again."""
         self._ticks: dict[Source, _Ticks] = {}
         self._former = _Ticks()
+        self._extra = _Ticks()  # those that do not cut
         self._reads = tuple(_Ticks() for _ in range(BUCKETS))  # that are no ticks
         self._all = _Ticks()
         self._sightings = _Sightings()
@@ -270,6 +272,15 @@ class RevisionClock:
         known = self.offset.width if self.offset is not None else None
         return min((width for width in (self.median_round_trip, known) if width is not None), default=None)
 
+    def hidden(self, seconds: float, q: float) -> float:
+        """Return the q-quantile of how long ticks hid latencies in the last so many seconds, at most `KEPT_SECONDS`.
+
+        Revisions that are times date commits however long ticks take.
+        """
+        known = self.offset.width if self.offset is not None else None
+        found = self.times.hidden(min(seconds, KEPT_SECONDS)).quantile(q)
+        return found if known is None else min(found, known)
+
     def median_round_trip_of(self, apiserver: str) -> float | None:
         trips = self._round_trips.get(apiserver)
         return trips.median if trips else None
@@ -288,7 +299,8 @@ class RevisionClock:
 
     def tick(self, reading: Reading) -> frozenset[int]:
         """Add a tick; drop the sightings of the watches that it proves to be of another sequence, and return these."""
-        self._ticks.setdefault(reading.source, _Ticks()).add(reading)
+        ticks = self._ticks.setdefault(reading.source, _Ticks()) if reading.cuts else self._extra
+        ticks.add(reading)
         self._all.add(reading)
         expired = reading.answered - KEPT_SECONDS
         self._retire([source for source, ticks in self._ticks.items() if ticks.answered < expired])
@@ -347,7 +359,7 @@ class RevisionClock:
 
     @property
     def _every_ticks(self) -> tuple[_Ticks, ...]:
-        return (*self._ticks.values(), self._former)
+        return (*self._ticks.values(), self._former, self._extra)
 
     def measure(
         self, revisions: IntArray, received: FloatArray, origins: Origins | None = None, *, alone: bool = False

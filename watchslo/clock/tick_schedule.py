@@ -23,6 +23,11 @@ the widest gap without reads ends, because only ticks seal events.
 
 In any W seconds at most `MOST_AHEAD` + 1 + W / gap ticks go through one apiserver. In a *burst* all gaps are shorter by
 the same factor; a failed tick ends it. With a *reserve*, the train follows events: see `watchslo.clock.reserve`.
+
+Bursts begin because of what was observed, when the law of latencies has just changed. If all their ticks cut, narrow
+intervals would come from one law and wide ones from the other, and the estimate would mix them in wrong shares. So only
+the *base* train cuts: the ticks that would have been sent without a burst, or rather the first one after each of these
+times. The others are *extra*, and only prove.
 """
 
 from collections import deque
@@ -131,6 +136,8 @@ class TickSchedule:
         self._read = -inf  # when a read was sent since
         self._reads: deque[float] = deque(maxlen=MOST_READS)  # recent ones, when they were sent
         self._jitter = self._draw()
+        self._base_due = -inf  # when the next tick of the base train is due
+        self._factor = 1.0  # of the gaps of the train, by a burst or a reserve
 
     def allow(self, gaps: Mapping[str, float], now: float, aside: Container[str] = ()) -> None:
         """Tick through these apiservers, with a mean gap in seconds for each; others are forgotten.
@@ -143,9 +150,9 @@ class TickSchedule:
             turns.gap, turns.proves = gap, name not in aside
         train = self._train
         rate = sum(1.0 / turns.gap for turns in train.values())
-        factor = self.burst.shortening(rate, now) * (self._reserve.factor(rate, now) if self._reserve else 1.0)
+        self._factor = self.burst.shortening(rate, now) * (self._reserve.factor(rate, now) if self._reserve else 1.0)
         for name, turns in self._turns.items():
-            turns.factor = factor if name in train else 1.0
+            turns.factor = self._factor if name in train else 1.0
 
     @property
     def mean_gap(self) -> float:
@@ -199,15 +206,26 @@ class TickSchedule:
         """Note events that were received; return True if a tick is to follow them, after the next call of `allow`."""
         return self._reserve is not None and self._reserve.follow(received)
 
-    def sent(self, apiserver: str, now: float) -> None:
-        """Note that a tick is being sent."""
+    def sent(self, apiserver: str, now: float) -> bool:
+        """Note that a tick is being sent; return whether it may cut, because it is no extra one."""
         turns, jitter = self._turns[apiserver], self._draw()
+        cuts = True
         if turns.in_train:
+            cuts = self._is_base(now)
             self._last, self._jitter = now, jitter
             self.burst.sent(now)
         if self._reserve:
             self._reserve.sent(now)
         turns.sent(now, jitter)
+        return cuts
+
+    def _is_base(self, now: float) -> bool:
+        """Return whether a tick of the train that is sent now belongs to the base train."""
+        if self._factor < 1.0 and now < self._base_due:
+            return False
+        since = self._base_due if self._factor < 1.0 and now - self._base_due < self.mean_gap else now
+        self._base_due = since + self._draw() * self.mean_gap
+        return True
 
     def answered(self, apiserver: str, sent: float, now: float) -> None:
         """Note the answer to the tick that was sent at `sent`."""

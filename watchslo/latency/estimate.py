@@ -11,7 +11,7 @@ of one.
 """
 
 from collections import deque
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from math import ceil
 
@@ -24,11 +24,12 @@ from watchslo.latency.independence import independent_events
 from watchslo.latency.mixture import refine
 from watchslo.latency.tail import Tail
 from watchslo.latency.tally import KeyCounts, Tally, sum_by_key
-from watchslo.model import BoolArray, FloatArray, IntArray
+from watchslo.model import BoolArray, FloatArray, IntArray, Interval
 from watchslo.snapshot import QuantileReading, WindowReading
 
 P99, P999, MAXIMUM = 0.99, 0.999, 1.0  # the maximum is known only of samples that are known one by one
 QUANTILES = (0.5, 0.9, P99, P999)
+MINUTE_SECONDS = 60.0  # the length of the first window
 
 SMOOTHING = 0.05  # share of a bin's mass that goes to its neighbours: from spikes, the refinement would start badly
 UNIFORM_SHARE = 0.001  # share of a warm start that is uniform, because a bin without mass would stay empty
@@ -37,6 +38,9 @@ ROWS, REFILLED_ROWS = 64, 48  # searched at a time: a round of them takes about 
 REFINED_ROWS = 64  # at a time: with fewer each costs more; a step of them takes half a millisecond to one and a half
 ROUNDS = 67  # of three steps each: 3 to 15 are usual
 LONGEST_STRIDE = 256.0  # steps that one extrapolation replaces
+WIDENED = 1.3  # the stated errors hold for the fitted law; without this, a probable interval of 90% held 52 to 100%
+NINE_IN_TEN = 1.64  # standard errors to either side
+WIDEST = 10.0  # of the logarithm: four decades
 # A figure is rough if its error exceeds both of these in more than one of ten windows,
 ONE_IN_TEN, TOLERABLE_SHARE, TOLERABLE_SECONDS = 1.28, 0.25, 0.01
 SHORTEST_TAIL_SECONDS = 0.05  # or if ticks are not expected to cut one event that is later, by at least so much,
@@ -205,15 +209,19 @@ def _refined(rows: _Rows) -> Generator[None, None, None]:
     lower, upper = np.array([one.limits for one in solved]).transpose(1, 0, 2)
     # In the open bin the result is its lower edge: "at least this".
     estimates = np.clip(np.minimum(np.exp(refined.quantiles), bins.edges[-2]), lower, upper)
-    error = ONE_IN_TEN * refined.errors * estimates
+    errors = WIDENED * refined.errors
+    error = ONE_IN_TEN * errors * estimates
     tolerable = np.maximum(TOLERABLE_SHARE * estimates, TOLERABLE_SECONDS)
     seen = n[:, None] * (1 - qs) * np.minimum(1.0, np.maximum(estimates, SHORTEST_TAIL_SECONDS) / gaps[:, None])
     is_rough = ((error > tolerable) | (seen < 1) | (qs >= P999)) & (upper - lower > tolerable)
     figures = np.stack((lower, estimates, upper), axis=2)
+    widths = np.exp(np.minimum(NINE_IN_TEN * errors, WIDEST))
+    probable = np.stack((np.maximum(lower, estimates / widths), np.minimum(upper, estimates * widths)), axis=2)
     smooth, p = (_widened(matrix, bins.count) for matrix in (rows.p, refined.p))
     for row, one in enumerate(solved):
         one.smooth, one.p = smooth[row].copy(), p[row].copy()  # not views of all
         one.figures = figures[row].tolist()
+        one.probable = probable[row].tolist()
         one.rough = is_rough[row].tolist()
 
 
@@ -238,10 +246,18 @@ def _step(p: FloatArray, cuts: Cuts) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class TickSpacing:
-    """What the precision of an estimate depends on, in seconds: the ticks' median round trip, and their mean gap."""
+    """What the precision of an estimate depends on, in seconds: the ticks' median round trip, and their mean gap.
+
+    `hidden` returns for how long they hid latencies: the quantile of that for the length of a window and a q.
+    """
 
     round_trip: float
     gap: float
+    hidden: Callable[[float, float], float] = lambda _length, _q: 0.0
+
+    def resolution(self, length: float, q: float) -> float:
+        """Return below which latency, in seconds, a quantile of a window of this length is not resolved."""
+        return max(self.round_trip, self.hidden(length, q))
 
 
 class Estimation:
@@ -249,12 +265,21 @@ class Estimation:
 
     `smooth` is the start of the search, with mass in every bin, and after `solve` the result of EM, which smooths. `p`
     is then the distribution, and `figures` has the lower bound, the estimate and the upper bound of each of `qs`, in
-    seconds: of `QUANTILES` and of the q of an objective. `rough` says which of the estimates may be far off, given so
-    many `independent` events.
+    seconds: of `QUANTILES` and of the q of an objective. `probable` has the ends of an interval of 90%. `length` is
+    that of the window, in seconds. `rough` says which of the estimates may be far off, given so many `independent`
+    events.
     """
 
-    def __init__(self, tallies: tuple[KeyCounts, ...], start: FloatArray, ticks: TickSpacing, q: float = P99) -> None:
+    def __init__(
+        self,
+        tallies: tuple[KeyCounts, ...],
+        start: FloatArray,
+        ticks: TickSpacing,
+        q: float = P99,
+        length: float = MINUTE_SECONDS,
+    ) -> None:
         self.tallies = tallies
+        self._length = length
         self.n = sum(tally.n for tally in tallies)
         self.ticks = ticks
         self.qs = (*QUANTILES, q)
@@ -262,6 +287,7 @@ class Estimation:
         self.independent = float(self.n)
         self.limits: tuple[FloatArray, ...] = ()
         self.figures: Sequence[Sequence[float]] = ()
+        self.probable: Sequence[Sequence[float]] = ()
         self.rough: Sequence[bool] = ()
         self._tail = _tail_of(tallies)
 
@@ -283,12 +309,12 @@ class Estimation:
     def readings(self) -> tuple[QuantileReading, ...]:
         """Return the quantiles, and the maximum if samples are known one by one.
 
-        Estimates below the round trip of the ticks are not resolved. Without samples that are known one by one, there
+        Estimates below what the ticks hid are not resolved. Without samples that are known one by one, there
         is no P99.9 of so few events that it would be the quantile of the longest one, unless an objective has it.
         """
         found = {
-            q: self._reading(q, *figures, rough=rough)
-            for q, figures, rough in zip(self.qs, self.figures, self.rough, strict=True)
+            q: self._reading(q, *figures, probable=Interval(*probable), rough=rough)
+            for q, figures, probable, rough in zip(self.qs, self.figures, self.probable, self.rough, strict=True)
         }
         if self.n < FEWEST_EVENTS_P999 and self._tail is None and self.qs[-1] != P999:
             del found[P999]
@@ -302,10 +328,14 @@ class Estimation:
         known = self._tail.bounds(self.n - _rank(q, self.n) + 1)
         middle = max(least, (known.lower + known.upper) / 2 if known.upper < np.inf else known.lower)
         rough = known.width > max(TOLERABLE_SHARE * middle, TOLERABLE_SECONDS)
-        return self._reading(q, known.lower, middle, known.upper, rough=rough)
+        return self._reading(q, known.lower, middle, known.upper, probable=None, rough=rough)
 
-    def _reading(self, q: float, lower: float, estimate: float, upper: float, *, rough: bool) -> QuantileReading:
-        return QuantileReading(q, lower, estimate, upper, resolved=estimate >= self.ticks.round_trip, rough=rough)
+    def _reading(
+        self, q: float, lower: float, estimate: float, upper: float, *, probable: Interval | None, rough: bool
+    ) -> QuantileReading:
+        resolution = self.ticks.resolution(self._length, q)
+        known = probable if estimate >= resolution else None
+        return QuantileReading(q, lower, estimate, upper, resolution, rough, known)
 
 
 def _rank(q: float, n: int) -> int:
@@ -353,7 +383,7 @@ class RollingEstimate:
             return ()
         self._tallies = tallies
         start = (1 - UNIFORM_SHARE) * self._smooth.astype(np.float64) + UNIFORM_SHARE / len(self._smooth)
-        due = Estimation(tallies, start, ticks, self._q)
+        due = Estimation(tallies, start, ticks, self._q, self.length)
         if not due.n:
             self.reading = WindowReading(self.reading.name, self.length, 0, ())
             return ()

@@ -4,6 +4,7 @@ Each hop is the difference of two moments that are known as intervals, so it is 
 in seconds before the event was received.
 """
 
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -96,7 +97,7 @@ class Hops:
         """
         due = []
         for hop, distribution in self._distributions.items():
-            spacing = TickSpacing(max(ticks.round_trip, self._round_trips[hop]), ticks.gap)
+            spacing = replace(ticks, round_trip=max(ticks.round_trip, self._round_trips[hop]))
             if hop is Hop.ENCODING_TO_CLIENT:
                 spacing = TickSpacing(EXACT_SECONDS, EXACT_SECONDS)
             due += distribution.update(now, self._counts[hop].take().get(0, []), spacing)

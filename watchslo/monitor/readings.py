@@ -8,6 +8,7 @@ from dataclasses import replace
 from watchslo.config.model import Config
 from watchslo.diagnose.breakdown import break_down
 from watchslo.latency.compared import Comparison
+from watchslo.latency.estimate import MINUTE_SECONDS, P99
 from watchslo.model import InstanceName
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.apiserver_set import ApiserverSet
@@ -251,6 +252,7 @@ def read_clock(clock: DomainClock) -> DomainReading:
         interval=revisions.interval,
         resets=clock.domain.resets,
         resolution=revisions.resolution,
+        hidden=revisions.hidden(MINUTE_SECONDS, P99),
         tickers=tuple(_read_ticker(clock, name, ticker) for name, ticker in clock.tickers.items()),
         bursts=dict(burst.begun),
         burst_ticks=burst.ticks,

@@ -6,6 +6,7 @@ A slow answer delays no tick through another apiserver. A ticker without resourc
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 
 from watchslo.clock.tick_schedule import SLOWEST_SECONDS, TickSchedule
 from watchslo.model import Reading
@@ -57,8 +58,8 @@ class TickLoop:
                     await self._wait(None if planned is None else planned[0] - now)
                     continue
                 apiserver = planned[1]
-                self.schedule.sent(apiserver, now)
-                tick = ticks.create_task(self._tick(apiserver, self._tickers[apiserver], now))
+                cuts = self.schedule.sent(apiserver, now)
+                tick = ticks.create_task(self._tick(apiserver, self._tickers[apiserver], now, cuts=cuts))
                 self._ticks[tick] = apiserver
                 tick.add_done_callback(self._ticks.pop)
 
@@ -84,14 +85,14 @@ class TickLoop:
         except TimeoutError:
             return
 
-    async def _tick(self, apiserver: str, ticker: Ticker, sent: float) -> None:
+    async def _tick(self, apiserver: str, ticker: Ticker, sent: float, *, cuts: bool) -> None:
         answer = await ticker.tick()
         now = time.monotonic()
         match answer:
             case Reading() as reading:
                 self.schedule.answered(apiserver, sent, now)
                 self.wake()
-                await self._arrived(reading)
+                await self._arrived(replace(reading, cuts=cuts))
             case failure:
                 self.schedule.failed(apiserver, sent, self._pause(apiserver, failure, now), now)
                 self.wake()

@@ -209,12 +209,13 @@ class WatchStatistics:
         if self.reference is not None:
             self.track.note_representation_delays(*self.reference.match(now))
         slots, self._slots = [*self._slots, *self.clock.sealer.take(self._identity.number)], []
+        clock = self.clock.domain.clock
         return self.track.update(
             now,
             slots,
             self.clock.sealer.sealed(self._identity.number),
-            TickSpacing(self.clock.domain.clock.resolution or 0.0, self.clock.interval),
-            self.clock.domain.clock.times.between,
+            TickSpacing(clock.resolution or 0.0, self.clock.interval, clock.hidden),
+            clock.times.between,
             withheld,
             down_for=down_for,
             unjudgeable=unjudgeable,

@@ -167,11 +167,11 @@ def _now(line: WatchCondition, row: WatchLine) -> Iterator[_Fact]:
     yield "Events", f"{row.events:,} in the last {duration(line.window.length)}"
     yield "P50", rows.estimate_text(row.p50)
     yield name, rows.estimate_text(row.judged)
-    yield f"{name} bounds", f"proven: {rows.bounds_text(row.judged)}" if row.judged else ABSENT
+    yield f"{name} bounds", rows.bounds_text(row.judged)
     if row.p999 and row.quantile != P999:
-        yield percentile(P999), f"{rows.estimate_text(row.p999)}, proven {rows.bounds_text(row.p999)}"
-    if longest := rows.figure(quantile_of(line.window, MAXIMUM), None):
-        yield "Maximum", f"{rows.estimate_text(longest)}, proven {rows.bounds_text(longest)}"
+        yield percentile(P999), f"{rows.estimate_text(row.p999)}, {rows.bounds_text(row.p999)}"
+    if longest := rows.figure(quantile_of(line.window, MAXIMUM)):
+        yield "Maximum", f"{rows.estimate_text(longest)}, {rows.bounds_text(longest)}"
     yield "Threshold", duration(row.threshold)
 
 

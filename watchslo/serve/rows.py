@@ -41,7 +41,7 @@ UNWATCHED = {ApiserverRole.SERVICE: "not watched", ApiserverRole.WITNESS: "witne
 class FigureUpdate(StatusPart):
     """A quantile of a window, in seconds.
 
-    If `resolved` is false, it is below `roundTrip`, the ticks' round trip, and is not a measurement. If `rough` is
+    If `resolved` is false, it is below `resolution`: ticks were held as long, so it is no measurement. If `rough` is
     true, the events do not determine it.
     """
 
@@ -50,7 +50,9 @@ class FigureUpdate(StatusPart):
     upper: float | None
     resolved: bool
     rough: bool
-    round_trip: float | None
+    resolution: float
+    probable_lower: float | None
+    probable_upper: float | None
 
 
 class WatchLine(StatusPart):
@@ -104,7 +106,7 @@ class WatchLine(StatusPart):
     def caption(self) -> str:
         if self.judged is None:
             return self.marked_condition
-        return f"{estimate_text(self.judged)}, proven {bounds_text(self.judged)}: {self.marked_condition}"
+        return f"{estimate_text(self.judged)}, {bounds_text(self.judged)}: {self.marked_condition}"
 
     @property
     def marked_condition(self) -> str:
@@ -206,12 +208,17 @@ def estimate_text(figure: FigureUpdate | None) -> str:
         return ABSENT
     if figure.resolved:
         return ABSENT if figure.estimate is None else estimated(figure.estimate, rough=figure.rough)
-    return f"< {duration(figure.round_trip)}" if figure.round_trip else "below resolution"
+    return f"< {duration(figure.resolution)}"
 
 
 def bounds_text(figure: FigureUpdate | None) -> str:
-    """Return the proven bounds of a figure."""
-    return f"{duration(figure.lower)} to {duration_text(figure.upper)}" if figure else ABSENT
+    """Return the probable interval of a figure, if it has one, and its proven bounds."""
+    if figure is None:
+        return ABSENT
+    proven = f"proven {duration(figure.lower)} to {duration_text(figure.upper)}"
+    if figure.probable_lower is None or figure.probable_upper is None:
+        return proven
+    return f"{duration(figure.probable_lower)} to {duration(figure.probable_upper)}, {proven}"
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
@@ -242,7 +249,6 @@ def watches(account: Account) -> dict[str, WatchLine]:
 def watch_line(line: WatchCondition, domain: DomainReading | None) -> WatchLine:
     """Return the row of one watch, whose clock is None if it is gone."""
     stream, received = line.stream, line.stream.received
-    round_trip = domain.resolution if domain else None
     newest = domain.revision if domain and domain.kind is StorageKind.SEQUENCE else None
     known = newest is not None and received.revision is not None and stream.membership == "member"
     state, failure = stream.session.state, stream.session.last_failure
@@ -259,9 +265,9 @@ def watch_line(line: WatchCondition, domain: DomainReading | None) -> WatchLine:
         threshold=stream.track.objective.threshold,
         quantile=stream.track.objective.quantile,
         events=line.window.events,
-        p50=figure(line.p50, round_trip),
-        judged=figure(line.judged, round_trip),
-        p999=figure(condition.quantile_of(line.window, condition.P999), round_trip),
+        p50=figure(line.p50),
+        judged=figure(line.judged),
+        p999=figure(condition.quantile_of(line.window, condition.P999)),
         last_event=None if received.last_wall is None else time_of(received.last_wall),
         behind=max(0, (newest or 0) - (received.revision or 0)) if known else None,
         closes=sum(count for (class_, _), count in stream.outcomes.closed.items() if class_ not in ("deadline", "own")),
@@ -273,7 +279,7 @@ def watch_line(line: WatchCondition, domain: DomainReading | None) -> WatchLine:
     )
 
 
-def figure(quantile: QuantileReading | None, round_trip: float | None) -> FigureUpdate | None:
+def figure(quantile: QuantileReading | None) -> FigureUpdate | None:
     """Return a quantile as the page shows it."""
     if quantile is None:
         return None
@@ -283,7 +289,9 @@ def figure(quantile: QuantileReading | None, round_trip: float | None) -> Figure
         upper=quantile.upper,
         resolved=quantile.resolved,
         rough=quantile.rough,
-        round_trip=round_trip,
+        resolution=quantile.resolution,
+        probable_lower=quantile.probable.lower if quantile.probable else None,
+        probable_upper=quantile.probable.upper if quantile.probable else None,
     )
 
 
@@ -326,4 +334,4 @@ def _slowest(tickers: Iterable[TickerReading]) -> float | None:
 
 
 def _of_minute(window: WindowReading | None, q: float) -> FigureUpdate | None:
-    return figure(condition.quantile_of(window, q), None) if window and window.events else None
+    return figure(condition.quantile_of(window, q)) if window and window.events else None

@@ -168,11 +168,12 @@ class RequestCount(StatusPart):
 
 
 class QuantileStatus(StatusPart):
-    """A quantile in seconds; if `resolved` is false, it is below the ticks' round trip and not a measurement.
+    """A quantile in seconds; if `resolved` is false, it is below its `resolution` and not a measurement.
 
     `lower` and `upper` are proven bounds of the window's true quantile; `upper` is null if it is infinite. `estimate`
-    is `rough` if the events do not determine it: it may be more than a quarter, and 10 ms, off. The quantile
-    0.999 needs 1,000 events. If revisions are commit times, one is enough, and the quantile 1 is the maximum.
+    is `rough` if the events do not determine it: it may be more than a quarter, and 10 ms, off. The quantile 0.999
+    needs 1,000 events. `probable` holds the true quantile in about 90% of windows; null without an estimate. If
+    revisions are commit times, one is enough, and the quantile 1 is the maximum.
     """
 
     q: float
@@ -180,7 +181,9 @@ class QuantileStatus(StatusPart):
     estimate: float | None
     upper: float | None
     resolved: bool
+    resolution: float
     rough: bool
+    probable: IntervalStatus | None
 
 
 class WindowStatus(StatusPart):
@@ -300,8 +303,9 @@ class DomainStatus(StatusPart):
     """One revision clock; `interval` is the width of the newest commit interval, `reads` and `bursts` are counts.
 
     `resolution` is the median round trip of the fastest apiserver's ticks, or how precisely revisions that are times
-    date events, if that is better: shorter latencies cannot be distinguished.
-    `medianRoundTrip` is its former name. `kind` says what revisions are: sequence, timestamp, kine or unknown.
+    date events, if that is better: shorter latencies cannot be distinguished. `medianRoundTrip` is its former name.
+    `hidden` is what ticks hid of a P99 of the last minute, in seconds. `kind` says what revisions are: sequence,
+    timestamp, kine or unknown.
     """
 
     name: str
@@ -312,6 +316,7 @@ class DomainStatus(StatusPart):
     resets: int
     resolution: float | None
     median_round_trip: float | None = _at("resolution")
+    hidden: float
     reads: dict[str, int]
     bursts: dict[str, int]
     burst_ticks: int

@@ -371,11 +371,9 @@ def _idle(idle: int, count: int) -> str:
 
 def _coarse(of: Assessment) -> float | None:
     """Return how long ticks take if figures of watches within their thresholds are below that, and it matters."""
-    resolutions = {domain.name: domain.resolution or 0.0 for domain in of.snapshot.domains}
-    within = [line for line in of.of(Condition.WITHIN) if line.judged and not line.judged.resolved]
-    known = [(resolutions.get(line.stream.domain, 0.0), line.stream.track.objective.threshold) for line in within]
-    coarse = [resolution for resolution, threshold in known if resolution >= COARSE_SHARE * threshold]
-    return max(coarse, default=None)
+    judged = [(line.judged, line.stream.track.objective.threshold) for line in of.of(Condition.WITHIN)]
+    hidden = [(one.resolution, threshold) for one, threshold in judged if one and not one.resolved]
+    return max((held for held, threshold in hidden if held >= COARSE_SHARE * threshold), default=None)
 
 
 def _no_data(_: Assessment) -> Sentence:

@@ -12,9 +12,9 @@ from watchslo.app.hints import hints, problems, unready
 from watchslo.app.view import View, view_of
 from watchslo.snapshot import FailureReading, QuantileReading, StreamReading
 
-GOOD = QuantileReading(0.99, 0.0, 0.1, 0.6, resolved=True)
-UNDECIDED = QuantileReading(0.99, 0.0, 0.2, 1.4, resolved=True)
-BELOW = QuantileReading(0.99, 0.0, 0.001, 0.5, resolved=False)  # the round trip
+GOOD = QuantileReading(0.99, 0.0, 0.1, 0.6)
+UNDECIDED = QuantileReading(0.99, 0.0, 0.2, 1.4)
+BELOW = QuantileReading(0.99, 0.0, 0.001, 0.5, resolution=0.3)  # the round trip
 
 
 def stream(p99: QuantileReading | None = GOOD, events: int = 500, tainted: int = 0, **other: Any) -> StreamReading:

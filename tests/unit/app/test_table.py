@@ -19,8 +19,8 @@ def line(*p99: float, events: int = 100) -> Line:
     quantiles: tuple[QuantileReading, ...] = ()
     if p99:
         lower, estimate, upper = p99
-        median = QuantileReading(P50, 0.0, 0.002, 0.4, resolved=False)
-        quantiles = (median, QuantileReading(P99, lower, estimate, upper, resolved=True))
+        median = QuantileReading(P50, 0.0, 0.002, 0.4, resolution=0.005)
+        quantiles = (median, QuantileReading(P99, lower, estimate, upper))
     track = readings.judged(events, *quantiles)
     (made,) = view_of(replace(readings.SNAPSHOT, streams=(replace(readings.TAIL, track=track),))).lines
     return made
@@ -34,20 +34,20 @@ def drawn(*lines: Line) -> str:
 
 
 MADE = line(0.0, 0.1, 0.9)
-MEDIAN = replace(MADE, quantile=0.5, quantiles={P50: QuantileReading(P50, 0.3, 0.4, 0.5, resolved=True)})
-TAIL = QuantileReading(0.999, 0.3, 0.4, 0.5, resolved=True, rough=True)
+MEDIAN = replace(MADE, quantile=0.5, quantiles={P50: QuantileReading(P50, 0.3, 0.4, 0.5)})
+TAIL = QuantileReading(0.999, 0.3, 0.4, 0.5, rough=True)
 BUSY = replace(MADE, quantiles={**MADE.quantiles, 0.999: TAIL})
 CLOSED = replace(MADE, up=False, state="reopening", condition=Condition.CLOSED, failure="This identity may not. " * 9)
 LATE = line(0.1, 0.2, float("inf"))
 LONG = replace(
     line(0.1234, 0.1234, 0.1234, events=100_000), watch="endpointslices.discovery.k8s.io", condition=Condition.CLOSED
 )
+UNRESOLVED = replace(LATE, quantiles={one.q: replace(one, resolution=0.304) for one in LATE.quantiles.values()})
 IDLE = replace(line(events=0), condition=Condition.IDLE)
 TABLES = {
     "within": [MADE],
     "without events": [line(events=0)],
-    "estimate below the resolution": [replace(LATE, resolution=0.304)],
-    "estimate below a resolution that is gone": [replace(LATE, resolution=None)],
+    "estimate below the resolution": [UNRESOLVED],
     "closed, stalled, and within to 95 percent": [
         CLOSED,
         replace(MADE, stalled_for=12.0, condition=Condition.STALLED),

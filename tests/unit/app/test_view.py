@@ -73,7 +73,7 @@ def test_lines_are_sorted_by_name() -> None:
 
 
 def test_line_is_judged_by_the_quantile_and_the_window_of_the_objective() -> None:
-    quantiles = tuple(QuantileReading(q, 0.0, q, 2.0, resolved=True) for q in (0.5, 0.95))
+    quantiles = tuple(QuantileReading(q, 0.0, q, 2.0) for q in (0.5, 0.95))
     judged = WindowReading("objective", 120.0, 700, quantiles)
     objective = replace(readings.TRACK.objective, quantile=0.95, window=120.0)
     track = replace(readings.TRACK, judged=judged, objective=objective, verdict=WindowVerdict.UNDECIDED)
@@ -95,7 +95,7 @@ def test_line_is_judged_by_the_quantile_and_the_window_of_the_objective() -> Non
 def test_status_of_an_older_daemon_is_judged_by_the_bounds_of_its_last_minute(
     bounds: tuple[float, float, float], events: int, verdict: WatchVerdict
 ) -> None:
-    made = measured(QuantileReading(P99, *bounds, resolved=True), events)
+    made = measured(QuantileReading(P99, *bounds), events)
     status = json.loads(StatusEncoder().encode(replace(readings.SNAPSHOT, streams=(made,))).body)
     (stream,) = status["streams"]
     for older in (("judged",), ("verdict",), ("objective", "quantile"), ("objective", "window")):
@@ -112,9 +112,7 @@ def test_status_of_an_older_daemon_is_judged_by_the_bounds_of_its_last_minute(
 
 @pytest.mark.parametrize(("down_for", "verdict"), [(0.9, WatchVerdict.WITHIN), (1.1, WatchVerdict.BEYOND)])
 def test_watch_that_is_down_for_longer_than_the_threshold_is_beyond(down_for: float, verdict: WatchVerdict) -> None:
-    (line,) = view(
-        streams=(replace(measured(QuantileReading(P99, 0.0, 0.1, 0.9, resolved=True)), down_for=down_for),)
-    ).lines
+    (line,) = view(streams=(replace(measured(QuantileReading(P99, 0.0, 0.1, 0.9)), down_for=down_for),)).lines
     assert line.verdict is verdict
 
 
@@ -123,7 +121,7 @@ def test_watch_that_is_down_for_longer_than_the_threshold_is_beyond(down_for: fl
     [(0.0, 0.9, WatchVerdict.WITHIN), (0.0, 12.0, WatchVerdict.NOT_MEASURED), (1.1, 12.0, WatchVerdict.BEYOND)],
 )
 def test_stalled_watch_is_not_measured_unless_beyond(lower: float, stalled_for: float, verdict: WatchVerdict) -> None:
-    p99 = QuantileReading(P99, lower, lower, max(lower, 0.9), resolved=True)
+    p99 = QuantileReading(P99, lower, lower, max(lower, 0.9))
     (line,) = view(streams=(measured(p99, audit={"stalled_for": stalled_for}),)).lines
     assert line.verdict is verdict
 

@@ -176,7 +176,9 @@ class Cluster:
 
 def window(name: str, length: float, events: int, median: float, spread: float, *, resolved: bool) -> WindowReading:
     estimates = zip((0.5, 0.9, 0.99), (median, median * spread, median * spread**2), strict=True)
-    quantiles = tuple(QuantileReading(q, 0.0, value, math.inf, resolved) for q, value in estimates)
+    quantiles = tuple(
+        QuantileReading(q, 0.0, value, math.inf, 0.0 if resolved else 2 * value) for q, value in estimates
+    )
     return WindowReading(name, length, events, quantiles if events else ())
 
 

@@ -27,7 +27,7 @@ EDGES = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0)
 
 
 def windows(seconds: float, *, resolved: bool = True) -> tuple[WindowReading, ...]:
-    return (WindowReading("1m", 60.0, 100, (QuantileReading(0.99, 0.0, seconds, math.inf, resolved),)),)
+    return (WindowReading("1m", 60.0, 100, (QuantileReading(0.99, 0.0, seconds, math.inf, 0.0 if resolved else 1.0),)),)
 
 
 def watch(seconds: float, storage: float | None = None, *, resolved: bool = True, group: str = "") -> StreamReading:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.unit.latency.truth import (
     BINS,
+    MINUTE_SECONDS,
     TICKS,
     Law,
     World,
@@ -21,15 +22,18 @@ from tests.unit.latency.truth import (
     normal,
     simulate,
     solved,
+    stalled,
     tally_of,
 )
+from watchslo.clock.answered import HiddenTimes
 from watchslo.clock.burst import Burst, BurstBudget
 from watchslo.clock.revision import Origins, RevisionClock
 from watchslo.clock.tick_schedule import TickSchedule
 from watchslo.latency.cuts import cumulative
-from watchslo.latency.estimate import Estimation, TickSpacing, solve
+from watchslo.latency.estimate import QUANTILES, Estimation, TickSpacing, solve
 from watchslo.latency.tally import tally
 from watchslo.model import SERVICE, FloatArray, Reading
+from watchslo.snapshot import BurstReason, BurstWish
 
 SEEDS = range(9)
 SECOND = BINS.les.index(1.0)
@@ -126,6 +130,27 @@ def test_p99_reaches_its_goal(law: Law, events: int, windows: int) -> None:
     assert np.mean(np.abs(found - true) <= np.maximum(0.25 * true, 0.01)) >= 0.8
 
 
+@pytest.mark.parametrize(
+    ("begins", "seconds"), [(30.0, 1.0), (30.0, 1.5), (30.0, 3.0), (20.0, 8.0), (20.0, 20.0), (-5.0, 10.0)]
+)
+def test_no_quantile_of_a_stall_that_holds_ticks_and_events_alike_seems_short(begins: float, seconds: float) -> None:
+    """At most one of ten windows shows less than half of the truth, unless it is marked."""
+    worlds = [stalled(begins, seconds)(seed) for seed in range(60)]
+    estimations = [Estimation((tally_of(world.bounds),), BINS.uniform, TICKS) for world, _ in worlds]
+    solve(estimations)
+    short, known = [], []
+    for (world, ticks), one in zip(worlds, estimations, strict=True):
+        hidden = HiddenTimes(ticks.sent[ticks.sent <= MINUTE_SECONDS], ticks.answered[ticks.sent <= MINUTE_SECONDS])
+        for q, (_, estimate, _), rough in zip(QUANTILES[:3], one.figures, one.rough, strict=False):
+            true = world.quantile(q)
+            short.append((q, estimate + 0.01 < 0.5 * true and not rough and estimate >= hidden.quantile(q)))
+            known.append((q, hidden.quantile(q), true))
+    for q in QUANTILES[:3]:
+        assert np.mean([is_short for of, is_short in short if of == q]) <= 0.1
+        found, true = np.median([(found, true) for of, found, true in known if of == q], axis=0)
+        assert found < 1.5 * true + 0.1
+
+
 def test_p99_of_few_prompt_events_is_not_late() -> None:
     """900 watches with 67 events each in a minute, all 0.3 ms late: with half a second between two ticks."""
     worlds = [simulate(seed, constant(0.0003), 67) for seed in range(900)]
@@ -181,6 +206,47 @@ class TestReads:
         ]
         found, other = (solved(counted).figures for counted in tallies)
         return found[0][1], float(np.median(latency)), (found[2][2], other[2][2])
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "change", "burst"),
+    [
+        (lognormal(0.005, 0.5), lognormal(0.1, 0.2), 42.0, 47.0),
+        (lognormal(0.005, 0.5), lognormal(0.1, 0.2), 52.0, 57.0),
+        (lognormal(0.1, 0.2), lognormal(0.005, 0.5), 22.0, 12.0),
+    ],
+    ids=["20 s late", "10 s late", "recovery"],
+)
+def test_burst_in_a_changed_regime_does_not_change_the_estimated_shares(
+    before: Law, after: Law, change: float, burst: float
+) -> None:
+    """Events are 100 ms late before or after the change; the true share of these is estimated, with a burst or not."""
+    for begins in (burst, None):
+        made = [changed(seed, before, after, change, begins) for seed in range(40)]
+        solve([estimation for estimation, _ in made])
+        below = BINS.edge(0.05)
+        estimated = np.mean([1.0 - one.p[:below].sum() / one.p.sum() for one, _ in made])
+        assert estimated == pytest.approx(np.mean([true for _, true in made]), abs=0.03)
+
+
+def changed(seed: int, before: Law, after: Law, change: float, burst: float | None) -> tuple[Estimation, float]:
+    """Return an estimation of 1200 latencies of a minute whose law changes, and the true share of those over 50 ms."""
+    rng, bursts = np.random.default_rng(seed), Burst(BurstBudget(10.0, 10_000.0))
+    schedule, now = TickSchedule(Random(seed).random, bursts), 0.0
+    committed = np.sort(rng.uniform(2, 62, 1200))
+    latency = np.where(committed < change, before(rng, 1200), after(rng, 1200))
+    clock = RevisionClock()
+    while now < 70:
+        if burst is not None and now >= burst:
+            bursts.begin(BurstWish(BurstReason.LATE, 60.0), now)
+        schedule.allow({"a": 0.5}, now)
+        cuts = schedule.sent("a", now)
+        schedule.answered("a", now, now + 0.002)
+        clock.tick(Reading("events", now, now + 0.002, int(committed.searchsorted(now + 0.001)), "a", cuts))
+        schedule.allow({"a": 0.5}, now)
+        now = (schedule.next() or (0.0, ""))[0]
+    counted = tally_of(clock.measure(np.arange(1, 1201), committed + latency))
+    return Estimation((counted,), BINS.uniform, TICKS), float((latency > 0.05).mean())
 
 
 @pytest.mark.parametrize("gap", [0.5, 1 / 6])

@@ -33,8 +33,8 @@ def stream(
     found = readings.SNAPSHOT.streams[0]
     objective = replace(found.track.objective, threshold=1.0, min_events=100, quantile=0.99, window=window)
     figures = (
-        QuantileReading(0.5, 0.0, 0.001, inf, resolved=True),
-        QuantileReading(0.99, 0.0, estimate, inf, resolved=True),
+        QuantileReading(0.5, 0.0, 0.001, inf),
+        QuantileReading(0.99, 0.0, estimate, inf),
     )
     judged = WindowReading("judged", window, events, figures)
     track = replace(found.track, objective=objective, judged=judged, verdict=verdict)

@@ -65,7 +65,7 @@ class Story:
         )
 
     def _stream(self, stream: StreamReading, p99: float, good: int, bad: int) -> StreamReading:
-        quantile = QuantileReading(0.99, p99 * 0.9, p99, p99 * 1.25, resolved=True)
+        quantile = QuantileReading(0.99, p99 * 0.9, p99, p99 * 1.25)
         counts = {"within": 120 * good, "beyond": 37 * bad, "uncertain": 3 * bad}
         windows = {"good": good, "bad": bad, "undecided": 0, "no_data": 1}
         objective = replace(readings.TRACK.objective, verdicts=counts, windows=windows)

@@ -58,18 +58,18 @@ NOTHING = HistogramReading(DURATION_EDGES, (0, 0, 0, 0, 0), 0.0)
 DURATIONS = HistogramReading(DURATION_EDGES, (1, 3, 4, 4, 5), 12.25)
 
 
-def window(name: str, length: float, events: int, *, resolved: bool = True) -> WindowReading:
+def window(name: str, length: float, events: int, resolution: float = 0.0) -> WindowReading:
     quantiles = (
-        QuantileReading(0.5, 0.0, 0.0123, 0.375, resolved=resolved),
-        QuantileReading(0.9, 0.002, 0.04, 0.5, resolved=True),
-        QuantileReading(0.99, 0.01, 0.0625, math.inf, resolved=True),
+        QuantileReading(0.5, 0.0, 0.0123, 0.375, resolution),
+        QuantileReading(0.9, 0.002, 0.04, 0.5),
+        QuantileReading(0.99, 0.01, 0.0625, math.inf),
     )
     return WindowReading(name, length, events, quantiles if events else ())
 
 
 def with_p999(one: WindowReading) -> WindowReading:
     """Return the window with a P99.9 as well."""
-    return replace(one, quantiles=(*one.quantiles, QuantileReading(0.999, 0.25, 0.377, 0.5, resolved=True, rough=True)))
+    return replace(one, quantiles=(*one.quantiles, QuantileReading(0.999, 0.25, 0.377, 0.5, rough=True)))
 
 
 NATIVE = NativeBuckets(3, 2**-10, 4, -68, (35, 60, 61, 0, 240, 1))
@@ -269,7 +269,7 @@ SERVICE = ApiserverReading(
     offset_steps=1,
     time_travel=TimeTravelReading(),
     combined=window("1m", 60.0, 240),
-    alone=window("1m", 60.0, 240, resolved=False),
+    alone=window("1m", 60.0, 240, 0.02),
     audits={"idle": 50, "alive": 9, "stalled": 1},
     requests={("tick", "200"): 1000, ("watch", "200"): 9, ("watch", "410"): 1},
     outcomes=OutcomeReading(

@@ -34,7 +34,7 @@ def judged(*more: QuantileReading, **changes: object) -> StreamReading:
 
 
 P999 = readings.with_p999(readings.window("1m", 60.0, 6000)).quantiles[-1]
-LONGEST = QuantileReading(1.0, 0.5, 0.502, 0.504, resolved=True)
+LONGEST = QuantileReading(1.0, 0.5, 0.502, 0.504)
 STRICT = replace(readings.TRACK.objective, quantile=0.999)
 OLD_HOPS = tuple(replace(hop, windows=()) for hop in readings.HOPS)
 NOT_AUDITED = replace(readings.MONITOR, stall_detection=None)

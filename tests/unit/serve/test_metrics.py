@@ -143,7 +143,7 @@ class Case:
 
 
 WINDOW = readings.window("1m", 60.0, 120)
-UNRESOLVED = replace(WINDOW, quantiles=tuple(replace(one, resolved=False) for one in WINDOW.quantiles))
+UNRESOLVED = replace(WINDOW, quantiles=tuple(replace(one, resolution=one.estimate * 2) for one in WINDOW.quantiles))
 ROUGH = replace(WINDOW, quantiles=(*WINDOW.quantiles[:-1], replace(WINDOW.quantiles[-1], rough=True)))
 NO_EVENT = replace(WINDOW, events=0)
 EXCESSES = {"some": ExcessReading(20, 0.5, 0.6), "all": ExcessReading(200, 0.25, 0.375), "none": None}

@@ -42,7 +42,7 @@ def test_page_matches_golden_file(golden: Golden) -> None:
     golden("page.html", filled_in(html(readings.SNAPSHOT), template))
 
 
-FEW = readings.window("1m", 60.0, 9, resolved=False)
+FEW = readings.window("1m", 60.0, 9, 0.02)
 ALL_ROUGH = tuple(replace(one, rough=True) for one in readings.TRACK.windows[0].quantiles)
 ROUGH = replace(readings.window("1m", 60.0, 9), quantiles=ALL_ROUGH)
 MANY = readings.with_p999(readings.window("1m", 60.0, 6000))

@@ -21,7 +21,7 @@ NOW = 1_700_000_000.0
 
 
 def stream(lower: float, estimate: float, upper: float, events: int = 100) -> StreamReading:
-    quantiles = (QuantileReading(P99, lower, estimate, upper, resolved=True),) if events else ()
+    quantiles = (QuantileReading(P99, lower, estimate, upper),) if events else ()
     return replace(readings.TAIL, track=readings.judged(events, *quantiles))
 
 

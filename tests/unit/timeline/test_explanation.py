@@ -13,7 +13,7 @@ from watchslo.timeline.explanation import explanation, labelled
 
 
 def judged(upper: float, verdict: WindowVerdict, events: int = 120) -> StreamReading:
-    p99 = QuantileReading(0.99, 0.003, 0.012, upper, resolved=True)
+    p99 = QuantileReading(0.99, 0.003, 0.012, upper)
     return replace(readings.TAIL, track=replace(readings.judged(events, p99), verdict=verdict))
 
 

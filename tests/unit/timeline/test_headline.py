@@ -43,7 +43,7 @@ CONNECTED = replace(WITHIN, track=PROVEN)
 
 def below(upper: float) -> StreamReading:
     """Return a watch whose estimate is below the round trip of the ticks, with this upper bound."""
-    quantiles = [replace(one, upper=upper, resolved=False) for one in WITHIN.track.windows[0].quantiles]
+    quantiles = [replace(one, upper=upper, resolution=0.3) for one in WITHIN.track.windows[0].quantiles]
     return replace(WITHIN, track=readings.judged(100, *quantiles))
 
 

@@ -173,8 +173,10 @@ def ends(interval: Interval | None) -> Mapping[str, Value]:
 
 
 def bounds(quantile: QuantileReading) -> Mapping[str, float]:
-    """The estimate of a quantile, where it is resolved, and both bounds; not those of the median, which are wide."""
+    """The estimate of a quantile, where it is resolved, and its bounds; not those of the median, which are wide."""
     estimate = {"estimate": quantile.estimate} if quantile.resolved else {}
     if quantile.q == 0.5:  # noqa: PLR2004 - the median
         return estimate
-    return {"lower": quantile.lower, **estimate, "upper": quantile.upper}
+    ends = quantile.probable
+    probable = {"probable_lower": ends.lower, "probable_upper": ends.upper} if ends else {}
+    return {"lower": quantile.lower, **estimate, "upper": quantile.upper, **probable}
