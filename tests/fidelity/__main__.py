@@ -92,7 +92,8 @@ def _judge_windows() -> list[str]:
     """Estimate many windows, and print how far the figures are from the truth."""
     seed = secrets.randbits(32)
     cells = windows.measured(seed)
-    print(f"seed {seed}; P99: found / true, windows near the truth, rough\n\n{windows.table(cells)}", flush=True)
+    columns = "P99: found / true, windows near the truth, rough, true ones inside the probable interval"
+    print(f"seed {seed}; {columns}\n\n{windows.table(cells)}\n\n{windows.stalls(seed)}", flush=True)
     return [f"MISSED, windows, seed {seed}, {sentence}." for cell in cells for sentence in cell.missed()]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.lab.statements import (
     NO_ANSWER,
+    PROBLEM,
     AlertsStatement,
     FiringAlert,
     Record,
@@ -60,10 +61,10 @@ class OfTop:
         self._last = NO_ANSWER, ""
 
     def page(self) -> tuple[str, str]:
-        """Read the page, and remember its sentence."""
+        """Read the page, and remember its sentence without that of the self-checks, which `top` shows elsewhere."""
         word, text = self._page()
-        if text:
-            self._words[" ".join(text.split()).rstrip(".")] = word  # figures may follow
+        if verdict := text.partition(f" {PROBLEM}")[0]:
+            self._words[" ".join(verdict.split()).rstrip(".")] = word  # figures may follow
         return word, text
 
     def __call__(self) -> tuple[str, str]:

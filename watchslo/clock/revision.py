@@ -33,6 +33,7 @@ from watchslo.clock.staircase import AFTER_ALL, BEFORE_ALL, Ends, Starts
 from watchslo.model import BoolArray, Bounds, FloatArray, IntArray, Reading, Source
 
 KEPT_SECONDS = 600.0  # later events are known to be at least this late, which is enough for a verdict
+TIMES_SECONDS = 1300.0  # of ticks: a window of ten minutes may be judged ten minutes after its end
 BUCKETS = 8  # of resources, which may be hundreds: each bucket has the reads of its resources
 ROUND_TRIP_SECONDS, ROUND_TRIPS = 60.0, 11  # the span of those of which the median is taken, and the fewest of them
 RECENT_TICKS = 5  # three of them are rarely slow by chance
@@ -228,8 +229,8 @@ class RevisionClock:
 
     Bounds: one pair of staircases for each source that was ticked on in the last ten minutes and whose apiserver has
     not left, one pair for all former sources, one for extra ticks, one for the reads of each bucket, and one for
-    everything; each has at most the reads of ten minutes. The ticks of a minute are kept for each apiserver until it
-    leaves, and at most `SIGHTINGS` sightings.
+    everything; each has at most the reads of ten minutes. The times of ticks are kept for `TIMES_SECONDS`, and the
+    ticks of a minute for each apiserver until it leaves, and at most `SIGHTINGS` sightings.
     """
 
     def __init__(self) -> None:
@@ -307,7 +308,7 @@ class RevisionClock:
         for ticks in (*self._every_ticks, *self._reads, self._all):
             ticks.prune(expired)
         self.times.add(reading)
-        self.times.prune(expired)
+        self.times.prune(reading.answered - TIMES_SECONDS)
         self._last_two = sorted((*self._last_two, reading), key=lambda tick: tick.sent)[-2:]
         self._round_trips.setdefault(reading.apiserver, _RoundTrips(reading)).add(reading)
         self.newest = reading.revision if self.newest is None else max(self.newest, reading.revision)

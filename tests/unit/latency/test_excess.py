@@ -100,6 +100,11 @@ def test_number_of_arrivals_is_limited() -> None:
     assert kept.revisions[0] == 1000
 
 
+def test_revision_that_comes_again_with_the_next_block_is_not_compared() -> None:
+    twice = arrivals(0.3, slice(0, 50), slice(49, None))
+    assert excess(arrivals(), twice) == [(99, 0.0, 0.0), (99, 0.3, 0.3)]
+
+
 def test_restored_storage_clears_the_arrivals() -> None:
     """Its revisions start again, and the same number is another event."""
     kept = arrivals()

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from tests.unit.latency.truth import BINS, bounds, tallied, tally_of
+from watchslo.clock.revision import RevisionClock
 from watchslo.latency.bins import Bins
 from watchslo.latency.objective import EventVerdict, Objective, Windows, judge_events
 from watchslo.latency.tally import Slot
-from watchslo.model import AnsweredTicks
+from watchslo.model import AnsweredTicks, Reading
 from watchslo.snapshot import WindowVerdict
 
 INF = math.inf
@@ -69,6 +70,14 @@ class TestWindows:
         add(judged, [(1000, tallied(*[FAST] * 100)), (1060, tallied(*[SLOW] * 100))])
         judge(judged, 1125, sealed=1120)
         assert verdicts(judged) == (1, 1, 0)
+
+    def test_of_ten_minutes_are_judged_by_the_ticks_of_all_of_them(self) -> None:
+        judged, clock = windows(window=600.0), RevisionClock()
+        for sent in np.arange(990.0, 1605.0, 0.5).tolist():
+            clock.tick(Reading("events", sent, sent + 0.002, 1))
+        add(judged, [(1000, tallied(*[FAST] * 980, *[(0.4, 1.1)] * 20))])
+        judged.judge(1605, 1600, clock.times.between)
+        assert verdicts(judged) == (1, 0, 0)
 
     def test_with_the_threshold_between_their_bounds_are_undecided(self) -> None:
         judged = windows()

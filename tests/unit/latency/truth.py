@@ -100,6 +100,20 @@ def exponential(mean: float) -> Law:
     return lambda rng, n: rng.exponential(mean, n)
 
 
+def uniform(shortest: float, longest: float) -> Law:
+    return lambda rng, n: rng.uniform(shortest, longest, n)
+
+
+def pareto(shortest: float, exponent: float) -> Law:
+    """Return a heavy tail."""
+    return lambda rng, n: shortest * (1.0 + rng.pareto(exponent, n))
+
+
+def changing(law: Law, other: Law, share: float) -> Law:
+    """Return a law of events in the order of their commits, of which the last `share` follow the other one."""
+    return lambda rng, n: np.where(np.arange(n) < (1.0 - share) * n, law(rng, n), other(rng, n))
+
+
 def mostly(law: Law, other: Law, share: float) -> Law:
     """Return `law`, with a share of `other`."""
     return lambda rng, n: np.where(rng.uniform(size=n) < share, other(rng, n), law(rng, n))
