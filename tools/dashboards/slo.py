@@ -25,6 +25,7 @@ from tools.dashboards.panels import (
     number_panel,
     quantile,
 )
+from watchslo.serve.metrics.labels import BOUND
 
 TIMESPAN = "watchslo_apiserver_timespan_seconds"
 WINDOW = "watchslo_apiserver_timespan_window_seconds"
@@ -239,11 +240,12 @@ LATENCY = Section(
         ),
         Panel(
             "P99 bounds of the worst watch",
-            "The worst P99 of the last minute. The true value lies between the bounds, which are proven without "
-            "statistics. Each line is the maximum over all selected watches; select one watch to see its own.",
+            "The worst P99 of the last minute. The true value lies between lower and upper, which are proven without "
+            "statistics, and in about 90% of minutes between the probable ones. Each line is the maximum over all "
+            "selected watches; select one watch to see its own.",
             Look.LINES,
             Unit.SECONDS,
-            tuple(Target(_p99(bound), bound) for bound in ("lower", "estimate", "upper")),
+            tuple(Target(_p99(bound), bound.replace("_", " ")) for bound in BOUND.values),
             LATE,
             width=12,
         ),
