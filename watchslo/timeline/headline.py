@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from statistics import median
 
@@ -31,6 +31,7 @@ from watchslo.timeline.format import (
     some_of,
 )
 from watchslo.timeline.proven_hour import NOTHING_PROVEN, ProvenHour
+from watchslo.timeline.series import Key
 from watchslo.timeline.verdict import Facts, Level, decide
 
 STOPPED_SECONDS = 16.0  # without a tick: a silent storage has been found twice by then, and is said instead
@@ -38,6 +39,7 @@ STOPPED_GAPS = 5.0  # mean gaps without a tick, if ticks are rare: some are save
 MOST, TOGETHER_SECONDS = 0.5, 3.0  # if more than this share is closed for so long, no watch that is left makes all well
 FORBIDDEN_AUDIT = "This identity may no longer list or watch the resource; grant it."
 MOST_NAMED = 5  # apiservers
+UNUSUAL = 5.0  # times the usual P50
 MUCH_SECONDS = 0.02  # that an apiserver delivers later than the fastest: no cause is named for so little
 COARSE_SHARE = 0.15  # of the threshold: a median of this size counts as late, so a resolution must be below it
 
@@ -64,7 +66,8 @@ class Headline:
 class Assessment:
     """What the headline is about. `overloaded` says that this process could not keep up in the last minute.
 
-    `last_bad_wall` is when the newest bad minute of the last day began; None if there was none.
+    `last_bad_wall` is when the newest bad minute of the last day began; None if there was none. `usual` has the usual
+    P50, in seconds, of watches whose P50 is at least `MUCH_SECONDS` now.
     """
 
     snapshot: Snapshot
@@ -72,6 +75,7 @@ class Assessment:
     overloaded: bool = False
     hour: ProvenHour = NOTHING_PROVEN
     last_bad_wall: float | None = None
+    usual: Mapping[Key, float] = field(default_factory=dict)
 
     @property
     def now_wall(self) -> float:
@@ -318,7 +322,7 @@ def _good(of: Assessment) -> Sentence:
     text, figures = _connected(of) if of.of(Condition.CONNECTED) else _well(of.lines)
     if of.last_bad_wall is not None:
         figures = _both(figures, f"last bad minute {minute_of_day(of.last_bad_wall, of.now_wall)}")
-    figures = _both(figures, _slowest(of))
+    figures = _both(_both(figures, _slowest(of)), _unusual(of))
     if not (coarse := _coarse(of)):
         return text, figures, None
     ticks = f"ticks take {duration(coarse)}, and latencies below that look alike"
@@ -333,6 +337,16 @@ def _slowest(of: Assessment) -> str:
             behind[line.stream.apiserver].append(line.stream.behind_fastest.p50)
     seconds, name = max(((median(found), name) for name, found in behind.items()), default=(0.0, ""))
     return f"{name} delivers {duration(seconds)} later than the fastest" if seconds >= MUCH_SECONDS else ""
+
+
+def _unusual(of: Assessment) -> str:
+    """Say which apiserver delivers much later than it usually does; by the P50 of its watches, half of them."""
+    times: defaultdict[str, list[float]] = defaultdict(list)
+    for line in of.of(Condition.WITHIN):
+        usual = of.usual.get((line.stream.apiserver, line.stream.watch))
+        times[line.stream.apiserver].append(line.p50.estimate / usual if usual and line.p50 else 1.0)
+    most, name = max(((median(found), name) for name, found in times.items()), default=(1.0, ""))
+    return f"{apiserver_text(name)} takes {most:.0f} times as long as usual" if most >= UNUSUAL else ""
 
 
 def _connected(of: Assessment) -> tuple[str, str]:

@@ -14,6 +14,7 @@ POINTS = 720  # an hour of evaluations, one every five seconds
 COLUMNS = ("p50", "judged", "lower", "upper", "events")
 """P50, the quantile that is judged and its bounds in seconds, and the number of events."""
 
+LEAST_USUAL = 60  # points: five minutes with figures
 MOST_ABSENT = 1000
 """Watches that are kept although they are absent, in case they return; of more, those that left last."""
 
@@ -65,6 +66,12 @@ class Series:
         chosen = at >= since_wall
         points = np.roll(self._rings[key], -newest)[chosen]
         return Figures(at[chosen], np.column_stack((points["seconds"], points["events"])))
+
+    def usual_p50(self, key: Key, before_wall: float) -> float | None:
+        """Return the median of the P50s of one watch up to that time; None with fewer than `LEAST_USUAL`."""
+        known = self._rings[key]["seconds"][self._at < before_wall, 0].astype(np.float32)
+        known = known[~np.isnan(known)]
+        return float(np.median(known)) if len(known) >= LEAST_USUAL else None
 
     @property
     def nbytes(self) -> int:

@@ -9,12 +9,13 @@ from watchslo.timeline.condition import Condition, Judge, WatchCondition
 from watchslo.timeline.day import DayHistory
 from watchslo.timeline.events import EventKind, TimelineEvent, compare, keys_of
 from watchslo.timeline.format import some_of
-from watchslo.timeline.headline import Assessment, Headline, headline
+from watchslo.timeline.headline import MUCH_SECONDS, Assessment, Headline, headline
 from watchslo.timeline.proven_hour import ProvenHistory
 from watchslo.timeline.self_checks import SelfCheck, SelfChecks, summary
 from watchslo.timeline.series import Key, Series
 from watchslo.timeline.verdict import Level
 
+RECENT_SECONDS = 300.0  # before now; what was earlier is usual
 MOST_EVENTS = 500  # kept: a day of trouble, or a minute of chaos; one event stands for many watches
 
 
@@ -69,17 +70,31 @@ class Timeline:
         late = sum(stream.track.objective.verdicts.get("beyond", 0) for stream in snapshot.streams)
         violations = sum(sum(stream.guarantees.violations.values()) for stream in snapshot.streams)
         hour = self._proven.observe(snapshot.at_wall, late, violations)
+        usual = {key: self._usual(key, line, snapshot.at_wall) for key, line in lines.items()}
         self.account = Account(
             number=self.account.number + 1 if self.account else 1,
             snapshot=snapshot,
             headline=headline(
-                Assessment(snapshot, tuple(lines.values()), self._trust.overloaded, hour, self.day.last_bad_wall)
+                Assessment(
+                    snapshot,
+                    tuple(lines.values()),
+                    self._trust.overloaded,
+                    hour,
+                    self.day.last_bad_wall,
+                    {key: seconds for key, seconds in usual.items() if seconds},
+                )
             ),
             lines=tuple(lines.values()),
             checks=checks,
             happened=happened,
         )
         return self.account
+
+    def _usual(self, key: Key, line: WatchCondition, at_wall: float) -> float | None:
+        """Return the usual P50 of a watch, if its present one is worth comparing; that of few milliseconds varies."""
+        if line.p50 is None or line.p50.rough or not line.p50.resolved or line.p50.estimate < MUCH_SECONDS:
+            return None
+        return self.series.usual_p50(key, at_wall - RECENT_SECONDS)
 
     def _new_events(self, snapshot: Snapshot, lines: Mapping[Key, WatchCondition]) -> Iterator[TimelineEvent]:
         if self.account is None:

@@ -15,6 +15,7 @@ from watchslo.snapshot import (
     Confidence,
     DomainReading,
     ExcessReading,
+    QuantileReading,
     StreamReading,
     WindowVerdict,
 )
@@ -35,6 +36,9 @@ STORAGE = replace(
     apiserver=None,
     confidence=Confidence.HIGH,
     evidence="Consistent reads are slow through every apiserver; no tick has an answer for 120 s.",
+)
+SLOWER = replace(
+    WITHIN, track=readings.judged(100, QuantileReading(0.5, 0.0, 0.03, 0.5), *WITHIN.track.windows[0].quantiles)
 )
 STARTING = replace(readings.MONITOR, not_ready=("pods has not been opened yet",))
 PROVEN = replace(WITHIN.track, judged=None, windows=(), proven_only=True, verdict=WindowVerdict.NO_DATA)
@@ -63,6 +67,7 @@ def say(
     causes: tuple[CauseReading, ...] = (),
     hour: ProvenHour = NOTHING_PROVEN,
     last_bad: float | None = None,
+    usual: tuple[float, ...] = (),
     **changes: Any,
 ) -> Headline:
     """Return what is said of these watches, `after` seconds in which they were so, or were as `before`."""
@@ -72,7 +77,8 @@ def say(
         judge.condition(one, NOW)
     lines = [judge.condition(one, NOW + after) for judge, one in zip(judges, made, strict=True)]
     snapshot = replace(readings.SNAPSHOT, streams=made, causes=causes, at_wall=NOW + after, **changes)
-    return headline(Assessment(snapshot, lines, hour=hour, last_bad_wall=last_bad))
+    known = {(line.stream.apiserver, line.stream.watch): p50 for line, p50 in zip(lines, usual, strict=False)}
+    return headline(Assessment(snapshot, lines, hour=hour, last_bad_wall=last_bad, usual=known))
 
 
 def clock(ago: float | None = None, failure: str | None = None, gap: float | None = None) -> DomainReading:
@@ -204,6 +210,13 @@ def situations() -> Mapping[str, Headline]:
             replace(WITHIN, apiserver="10.0.0.1:6443", behind_fastest=ExcessReading(100, 0.0, 0.001)),
             replace(WITHIN, apiserver="10.0.0.2:6443", behind_fastest=ExcessReading(100, 0.045, 0.1)),
         ),
+        "One delivers much later than usual": say(
+            replace(SLOWER, apiserver="10.0.0.1:6443"), replace(SLOWER, apiserver="10.0.0.2:6443"), usual=(0.01, 0.001)
+        ),
+        "The only apiserver delivers much later than usual, in half of its watches": say(
+            SLOWER, SLOWER, WITHIN, usual=(0.001, 0.001)
+        ),
+        "A single watch of many takes longer than usual": say(SLOWER, SLOWER, WITHIN, usual=(0.001,)),
         "One delivers a little later than another apiserver": say(
             replace(WITHIN, apiserver="10.0.0.1:6443", behind_fastest=ExcessReading(100, 0.0, 0.001)),
             replace(WITHIN, apiserver="10.0.0.2:6443", behind_fastest=ExcessReading(100, 0.019, 0.1)),

@@ -1,11 +1,14 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from tests.unit.serve import readings
 from tests.unit.timeline.test_condition import LATE, SILENT, WITHIN
-from watchslo.snapshot import StreamReading
+from watchslo.snapshot import QuantileReading, StreamReading
 from watchslo.timeline import series as module
 from watchslo.timeline.condition import Judge, WatchCondition
-from watchslo.timeline.series import COLUMNS, POINTS, Key, Series
+from watchslo.timeline.series import COLUMNS, LEAST_USUAL, POINTS, Key, Series
 
 PODS: Key = ("service", "pods")
 NODES: Key = ("service", "nodes")
@@ -77,3 +80,15 @@ def test_watches_that_left_are_kept_in_a_bounded_number(monkeypatch: pytest.Monk
     assert ("gone", "299") in series._rings
     assert ("gone", "199") in series._rings
     assert ("gone", "198") not in series._rings
+
+
+def test_usual_p50_is_the_median_of_what_was_measured_before() -> None:
+    series, measured = Series(), readings.judged(100, QuantileReading(0.5, 0.0, 0.004, 0.1))
+    slow = readings.judged(100, QuantileReading(0.5, 0.0, 0.06, 0.1))
+    for number in range(LEAST_USUAL):
+        assert series.usual_p50(PODS, 1e9) is None if number else True
+        series.add(number * STEP, {PODS: line(replace(WITHIN, track=measured))})
+    series.add(LEAST_USUAL * STEP, {PODS: line(SILENT)})
+    series.add((LEAST_USUAL + 1) * STEP, {PODS: line(replace(WITHIN, track=slow))})
+    assert series.usual_p50(PODS, 1e9) == pytest.approx(0.004, rel=0.01)
+    assert series.usual_p50(PODS, STEP) is None
