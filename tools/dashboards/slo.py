@@ -240,9 +240,8 @@ LATENCY = Section(
         ),
         Panel(
             "P99 bounds of the worst watch",
-            "The worst P99 of the last minute. The true value lies between lower and upper, which are proven without "
-            "statistics, and in about 90% of minutes between the probable ones. Each line is the maximum over all "
-            "selected watches; select one watch to see its own.",
+            "The worst P99 of the last minute. The true value lies between lower and upper, which are proven, and in "
+            "about 90% of minutes between the probable ones. Each line is the maximum over all selected watches.",
             Look.LINES,
             Unit.SECONDS,
             tuple(Target(_p99(bound), bound.replace("_", " ")) for bound in BOUND.values),

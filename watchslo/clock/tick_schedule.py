@@ -27,7 +27,7 @@ the same factor; a failed tick ends it. With a *reserve*, the train follows even
 Bursts begin because of what was observed, when the law of latencies has just changed. If all their ticks cut, narrow
 intervals would come from one law and wide ones from the other, and the estimate would mix them in wrong shares. So only
 the *base* train cuts: the ticks that would have been sent without a burst, or rather the first one after each of these
-times. The others are *extra*, and only prove.
+times. The others are *extra*, and only prove. With a reserve nothing is estimated, so all ticks cut.
 """
 
 from collections import deque
@@ -211,7 +211,7 @@ class TickSchedule:
         turns, jitter = self._turns[apiserver], self._draw()
         cuts = True
         if turns.in_train:
-            cuts = self._is_base(now)
+            cuts = self._reserve is not None or self._is_base(now, jitter)
             self._last, self._jitter = now, jitter
             self.burst.sent(now)
         if self._reserve:
@@ -219,12 +219,12 @@ class TickSchedule:
         turns.sent(now, jitter)
         return cuts
 
-    def _is_base(self, now: float) -> bool:
-        """Return whether a tick of the train that is sent now belongs to the base train."""
+    def _is_base(self, now: float, jitter: float) -> bool:
+        """Return whether a tick of the train that is sent now belongs to the base train; `jitter` is of the next gap."""
         if self._factor < 1.0 and now < self._base_due:
             return False
         since = self._base_due if self._factor < 1.0 and now - self._base_due < self.mean_gap else now
-        self._base_due = since + self._draw() * self.mean_gap
+        self._base_due = since + jitter * self.mean_gap
         return True
 
     def answered(self, apiserver: str, sent: float, now: float) -> None:
