@@ -181,14 +181,18 @@ class Domain:
         self.clock.forget(stream)
 
     def sight(self, received: float, revision: int, stream: int) -> bool:
-        """Add a sighting: the newest revision that an attached watch received; return False if it is not a member."""
-        if self.membership(self._streams[stream]) is not Membership.MEMBER:
+        """Add a sighting: the newest revision that a watch received; return False if it is not a member.
+
+        A watch that was detached is none: its audit may still be reading.
+        """
+        source = self._streams.get(stream)
+        if source is None or self.membership(source) is not Membership.MEMBER:
             return False
         self.clock.sight(received, revision, stream)
         return True
 
     def mark(self, received: float, revision: int, stream: int) -> None:
-        """Add a bookmark of an attached watch: unlike an event, nothing else shows that it is beyond the storage."""
+        """Add a bookmark of a watch: unlike an event, nothing else shows that it is beyond the storage."""
         if self.sight(received, revision, stream):
             self._marks[stream] = received, revision
 

@@ -210,6 +210,14 @@ class TestSightings:
         domain.tick(tick(4, 4.125, 140))
         assert domain.membership(PODS) is MEMBER
 
+    def test_what_an_audit_still_reads_of_a_detached_watch_is_no_sighting(self) -> None:
+        domain = member_with_stream()
+        domain.detach(7)
+        assert not domain.sight(3.5, 134, 7)
+        domain.mark(3.5, 200, 7)
+        domain.tick(tick(4, 4.125, 140))
+        assert domain.membership(PODS) is MEMBER
+
     def test_expelling_a_source_keeps_the_sightings_of_others(self) -> None:
         domain = member_with_stream()
         domain.sight(3.5, 135, 7)
