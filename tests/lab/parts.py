@@ -18,7 +18,7 @@ from typing import Any
 
 from tests.lab.clients import HotLooping
 from tests.lab.flow_control import seats_taken
-from tests.lab.ground import CRDS, GROUP, Script, put
+from tests.lab.ground import CRDS, CUSTOM, GROUP, Script, put
 from tests.lab.minted_tokens import mint
 from tests.lab.scene import LOOK_SECONDS, Hit, Scene, Strike
 from tests.support import assets
@@ -462,9 +462,12 @@ def crd_recreated(scene: Scene) -> None:
 
 @contextlib.contextmanager
 def conversion_dead(scene: Scene) -> Iterator[Hit]:
-    """Serve gadgets in a second version, which is preferred, and into which no stored object can be converted."""
+    """Serve gadgets in a second version, which is preferred, and into which a stored object cannot be converted."""
     (version,) = crd("gadgets", "Gadget")["spec"]["versions"]
     spec = {"versions": [version, {**version, "name": "v2", "storage": False}], "conversion": DEAD_WEBHOOK}
+    stored = {"apiVersion": f"{GROUP}/v1", "kind": "Gadget", "metadata": {"name": "stored"}}
+    with scene.plane.writer() as writer, contextlib.suppress(StatusError):  # it is there if the fault is repeated
+        writer.create(f"{CUSTOM}/gadgets", stored)
     with scene.plane.writer() as writer:
         writer.patch(f"{CRDS}/gadgets.{GROUP}", {"spec": spec})
     try:
