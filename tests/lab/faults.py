@@ -530,7 +530,7 @@ FAULTS = (
     ),
     Fault(
         "conversion-dead",
-        "a custom resource gets a preferred version whose conversion webhook is dead",
+        "the conversion webhook of a custom resource is dead",
         parts.conversion_dead,
         on_call=OnCall(frozenset({"down"}), 120.0, allowed=frozenset({"WatchDown"})),
     ),

@@ -462,20 +462,29 @@ def crd_recreated(scene: Scene) -> None:
 
 @contextlib.contextmanager
 def conversion_dead(scene: Scene) -> Iterator[Hit]:
-    """Serve gadgets in a second version, which is preferred, and into which a stored object cannot be converted."""
+    """Store a gadget in another version, out of which only a webhook converts, that is dead."""
     (version,) = crd("gadgets", "Gadget")["spec"]["versions"]
-    spec = {"versions": [version, {**version, "name": "v2", "storage": False}], "conversion": DEAD_WEBHOOK}
-    stored = {"apiVersion": f"{GROUP}/v1", "kind": "Gadget", "metadata": {"name": "stored"}}
-    with scene.plane.writer() as writer, contextlib.suppress(StatusError):  # it is there if the fault is repeated
-        writer.create(f"{CUSTOM}/gadgets", stored)
+    stored = {**version, "name": "v1beta1"}
+    no_webhook = {"conversion": {"strategy": "None", "webhook": None}}
     with scene.plane.writer() as writer:
-        writer.patch(f"{CRDS}/gadgets.{GROUP}", {"spec": spec})
+        path, spec = f"{CRDS}/gadgets.{GROUP}", {"versions": [{**version, "storage": False}, stored], **no_webhook}
+        writer.patch(path, {"spec": spec})
+        gadget = {"apiVersion": f"{GROUP}/v1beta1", "kind": "Gadget", "metadata": {"generateName": "stored-"}}
+        eventually(partial(_is_created, writer, CUSTOM.replace("v1", "v1beta1"), gadget), "the version is served")
+        writer.patch(path, {"spec": {"conversion": DEAD_WEBHOOK}})
     try:
         yield Hit()
     finally:
-        before = {"versions": [version], "conversion": {"strategy": "None", "webhook": None}}
         with scene.plane.writer() as writer:
-            writer.patch(f"{CRDS}/gadgets.{GROUP}", {"spec": before})
+            writer.patch(path, {"spec": no_webhook})
+
+
+def _is_created(writer: Writer, path: str, gadget: dict[str, Any]) -> bool:
+    try:
+        writer.create(f"{path}/gadgets", gadget)
+    except StatusError:
+        return False
+    return True
 
 
 @contextlib.contextmanager
