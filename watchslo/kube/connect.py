@@ -8,6 +8,7 @@ from pathlib import Path
 from watchslo.errors import ConnectError
 from watchslo.kube.credentials import (
     Access,
+    ClusterPlace,
     Credentials,
     CredentialSource,
     TlsMaker,
@@ -58,7 +59,7 @@ def _kubeconfigs(kubeconfig: str | None, environ: Mapping[str, str]) -> list[str
             raise ConnectError(f"{kubeconfig}: no such kubeconfig; name a file that exists")
         return [kubeconfig]
     listed = environ.get("KUBECONFIG") or os.path.join(environ.get("HOME", ""), ".kube", "config")  # noqa: PTH118
-    return [path for path in listed.split(os.pathsep) if path and Path(path).is_file()]
+    return [path for path in listed.split(os.pathsep) if path and Path(path).exists()]
 
 
 def _in_cluster(environ: Mapping[str, str], service_account: Path) -> CredentialSource:
@@ -66,7 +67,8 @@ def _in_cluster(environ: Mapping[str, str], service_account: Path) -> Credential
     url = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
     proxy = environment_rule(environ)
     proxy.for_url(url)  # a proxy that is not supported is an error at once
-    return CredentialSource(partial(_load_service_account, TlsMaker(), url, proxy, service_account))
+    load = partial(_load_service_account, TlsMaker(), url, proxy, service_account)
+    return CredentialSource(load, place=ClusterPlace(None, url))
 
 
 async def _load_service_account(tls: TlsMaker, url: str, proxy: ProxyRule, folder: Path) -> Credentials:

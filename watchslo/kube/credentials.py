@@ -12,6 +12,7 @@ from pathlib import Path
 
 from watchslo.errors import ConnectError
 from watchslo.kube.proxy_rule import DIRECT, ProxyRule
+from watchslo.timeline.format import printable
 
 RETRY_SECONDS = 10.0  # between two renewals: an exec plugin may take seconds, and open a browser window
 RENEW_SHARE = 0.8  # of the remaining lifetime of a credential, as kubelet renews tokens
@@ -32,6 +33,28 @@ class Access:
     tls: ssl.SSLContext | None = None
     server_name: str | None = None
     proxy: ProxyRule = DIRECT
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPlace:
+    """The cluster that credentials are for: the context of the kubeconfig, None in a pod, and the URL of its server."""
+
+    context: str | None
+    server: str
+
+    @property
+    def text(self) -> str:
+        """Return both in a line, without a name and password in the URL."""
+        scheme, _, rest = self.server.partition("://")
+        source = f"Context {self.context}" if self.context else "Service account of this pod"
+        return printable(f"{source}: {scheme}://{rest.rpartition('@')[2]}")
+
+
+@dataclass(slots=True)
+class PluginRun:
+    """The exec plugin that runs now, as its kubeconfig names it."""
+
+    command: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +88,21 @@ class CredentialSource:
     rejected them. Callers wait only if no usable credentials are cached. Credentials that cannot be loaded again stay
     in use until they are rejected, because a kubeconfig is not always written in one step.
 
-    Changes are detected by calls of `access`, which ticks make twice per second. `context` is the name of the
-    kubeconfig's context; None in a pod.
+    Changes are detected by calls of `access`, which ticks make twice per second. `place` is known before they are
+    loaded; None for simulated clusters.
     """
 
     def __init__(
         self,
         load: Callable[[], Awaitable[Credentials]],
         *,
-        context: str | None = None,
+        place: ClusterPlace | None = None,
+        plugin: PluginRun | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
-        self.context = context
+        self.place = place
+        self._plugin = plugin or PluginRun()
         self._load = load
         self._clock = clock
         self._wall = wall
@@ -103,6 +128,16 @@ class CredentialSource:
             self._renewal = asyncio.create_task(self._renew_in_background())
         assert self._credentials is not None
         return self._credentials.access
+
+    @property
+    def context(self) -> str | None:
+        """The name of the kubeconfig's context; None in a pod."""
+        return self.place.context if self.place else None
+
+    @property
+    def awaited(self) -> str | None:
+        """The exec plugin whose credentials are awaited now, if any are."""
+        return self._plugin.command
 
     @property
     def url(self) -> str | None:

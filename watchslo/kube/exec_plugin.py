@@ -5,19 +5,34 @@ Source of the protocol: kubernetes.io, "client-go credential plugins".
 """
 
 import asyncio
+import base64
 import contextlib
 import json
-import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 import msgspec
+import yaml
 
 from watchslo.errors import UNDECODABLE
+from watchslo.kube.credentials import read_text
+from watchslo.kube.merged_kubeconfig import decode_yaml
 
 PLUGIN_SECONDS = 60.0
+LOGIN_SECONDS = 600.0  # on a terminal: the user may have to log in first, in a browser
+CHUNK_BYTES = 4096
+EXTENSION = "client.authentication.k8s.io/exec"
+CLUSTER_KEYS = (
+    "server",
+    "tls-server-name",
+    "insecure-skip-tls-verify",
+    "certificate-authority-data",
+    "proxy-url",
+    "disable-compression",
+)
 
 
 class PluginError(Exception):
@@ -46,65 +61,83 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
 
 
 async def run_plugin(
-    config: Mapping[str, Any], cluster: Mapping[str, Any], folder: str, environ: Mapping[str, str]
+    plugin: Mapping[str, Any], cluster: Mapping[str, Any], environ: Mapping[str, str]
 ) -> PluginCredential:
-    """Run the plugin of a kubeconfig's `exec` without a terminal; `folder` is that of the kubeconfig.
+    """Run the plugin of a kubeconfig's `exec` without input; a terminal shows what it prints on stderr.
 
     Raises PluginError.
     """
-    command = str(config.get("command"))
-    program = os.path.join(folder, command) if os.sep in command else command  # noqa: PTH118 - keeps absolute paths
+    command = plugin.get("command")
+    if not command:
+        raise PluginError("its exec plugin has no command; write one, or remove exec")
     try:
         process = await asyncio.create_subprocess_exec(
-            program,
-            *map(str, config.get("args") or ()),
-            env=_environment(config, cluster, environ),
+            command,
+            *plugin.get("args", ()),
+            env=_environment(plugin, cluster, environ),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE if sys.stderr.isatty() else asyncio.subprocess.DEVNULL,
         )
     except OSError as error:
-        hint = " ".join(str(config.get("installHint") or "").split()).rstrip(".")
+        hint = " ".join(plugin.get("installHint", "").split()).rstrip(".")
         raise PluginError(
             f"the plugin {command} cannot be run ({error.strerror}); install it, or add its folder to the PATH"
             f"{'; its hint: ' if hint else ''}{hint}"
         ) from None
-    try:
-        async with asyncio.timeout(PLUGIN_SECONDS):
-            output, _ = await process.communicate()
-    except TimeoutError:
-        raise PluginError(
-            f"the plugin {command} printed no credentials within {PLUGIN_SECONDS:g} s; run it by hand"
-        ) from None
-    finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+    output = await _output(process, command, LOGIN_SECONDS if process.stderr else PLUGIN_SECONDS)
     if process.returncode != 0:
         raise PluginError(f"the plugin {command} exited with status {process.returncode}; run it by hand to see why")
     return _credential(output, command)
 
 
-def _environment(config: Mapping[str, Any], cluster: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, str]:
+async def _output(process: asyncio.subprocess.Process, command: str, seconds: float) -> bytes:
+    """Return what a plugin prints until it ends; it is killed if that takes longer."""
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(seconds):
+            output, _ = await asyncio.gather(process.stdout.read(), _show(process.stderr))
+            await process.wait()
+            return output
+    except TimeoutError:
+        raise PluginError(f"the plugin {command} printed no credentials within {seconds:g} s; run it by hand") from None
+    finally:
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+
+async def _show(lines: asyncio.StreamReader | None) -> None:
+    """Show what a plugin says to its user, for example where to log in."""
+    while lines and (data := await lines.read(CHUNK_BYTES)):
+        sys.stderr.write(data.decode(errors="replace"))
+        sys.stderr.flush()
+
+
+def _environment(plugin: Mapping[str, Any], cluster: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, str]:
     spec: dict[str, Any] = {"interactive": False}
-    if config.get("provideClusterInfo"):
-        spec["cluster"] = {
-            "server": cluster.get("server"),
-            "tls-server-name": cluster.get("tls-server-name"),
-            "insecure-skip-tls-verify": cluster.get("insecure-skip-tls-verify"),
-            "certificate-authority-data": cluster.get("certificate-authority-data"),
-            "proxy-url": cluster.get("proxy-url"),
-        }
-    info = {"apiVersion": config.get("apiVersion"), "kind": "ExecCredential", "spec": spec}
-    own = {str(item["name"]): str(item["value"]) for item in config.get("env") or ()}
+    if plugin.get("provideClusterInfo"):
+        spec["cluster"] = _cluster_info(cluster)
+    info = {"apiVersion": plugin.get("apiVersion"), "kind": "ExecCredential", "spec": spec}
+    own = {variable.get("name", ""): variable.get("value", "") for variable in plugin.get("env", ())}
     return {**environ, **own, "KUBERNETES_EXEC_INFO": json.dumps(info)}
+
+
+def _cluster_info(cluster: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a plugin learns about its cluster: the CA always as data, and its own extension as `config`."""
+    info = {key: cluster[key] for key in CLUSTER_KEYS if key in cluster}
+    if "certificate-authority-data" not in info and "certificate-authority" in cluster:
+        content = read_text(cluster["certificate-authority"])
+        info["certificate-authority-data"] = base64.b64encode(content.encode()).decode()
+    own = [one.get("extension") for one in cluster.get("extensions", ()) if one.get("name") == EXTENSION]
+    return {**info, "config": next(iter(own), None)}
 
 
 def _credential(output: bytes, command: str) -> PluginCredential:
     try:
-        status = msgspec.json.decode(output, type=_ExecCredential).status
-    except UNDECODABLE:
+        status = msgspec.convert(decode_yaml(output), type=_ExecCredential).status
+    except (*UNDECODABLE, yaml.YAMLError):
         raise PluginError(f"the plugin {command} printed no ExecCredential; run it by hand") from None
     pair = (status.client_certificate_data, status.client_key_data)
     if not status.token and not all(pair):

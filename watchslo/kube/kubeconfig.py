@@ -1,7 +1,7 @@
-"""Credentials from a kubeconfig, read by kubernetes_asyncio.
+"""Credentials from a kubeconfig. kubernetes_asyncio loads tokens, passwords and certificates of one context.
 
-This module does what the library lacks or does wrongly: messages about invalid files (the library's show whole entries
-with their secrets), absent users, changing `tokenFile`s, exec plugins, and impersonation.
+This module does what the library lacks or does wrongly: the choice of the context, messages about invalid files (the
+library's show whole entries with their secrets), changing `tokenFile`s, exec plugins, OpenID Connect and impersonation.
 """
 
 import asyncio
@@ -9,87 +9,127 @@ import base64
 import binascii
 import difflib
 import logging
-import os
 import ssl
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any
 from urllib.parse import quote, urlsplit
-
-import yaml
 
 from watchslo.errors import ConnectError
 from watchslo.kube.credentials import (
     Access,
+    ClusterPlace,
     Credentials,
     CredentialSource,
+    PluginRun,
     TlsMaker,
     clean_token,
     read_text,
     stamps,
 )
 from watchslo.kube.exec_plugin import PluginError, run_plugin
-from watchslo.kube.kubeconfig_reader import (
-    ConfigException,
-    ConfigNode,
-    Configuration,
-    KubeConfigLoader,
-    KubeConfigMerger,
-)
+from watchslo.kube.kubeconfig_reader import ConfigException, Configuration, KubeConfigLoader
+from watchslo.kube.merged_kubeconfig import FILES, Entry, read_kubeconfigs
+from watchslo.kube.openid import ProviderError, id_token
 from watchslo.kube.proxy_rule import environment_rule, fixed_rule
 
 logging.getLogger("kubernetes_asyncio").setLevel(logging.CRITICAL)  # it also raises what it logs
 
-Entry = Mapping[str, Any]
-
 
 @dataclass(frozen=True, slots=True)
 class _ContextChoice:
-    """One context of a kubeconfig with its cluster and user; `files` are the files that these refer to."""
+    """One context of a kubeconfig with its server, cluster and user."""
 
     origin: str
     context: str
+    server: str
     cluster: Entry
-    user: dict[str, Any]
-    folder: str
-    token_file: str | None
-    files: tuple[str, ...]
-    loader: Any
+    user: Entry
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that cluster and user refer to."""
+        entry = self.cluster | self.user
+        return tuple(entry[key] for key in chain(*FILES.values()) if key in entry)
 
 
-def connect_by_kubeconfig(paths: list[str], context: str | None, environ: Mapping[str, str]) -> CredentialSource:
+def connect_by_kubeconfig(paths: Sequence[str], context: str | None, environ: Mapping[str, str]) -> CredentialSource:
     """Return the credentials of a context, by default the current one; a later change of current-context is ignored.
 
     Raises ConnectError for errors that a retry cannot fix.
     """
-    choice = _choose(paths, context)
-    return CredentialSource(partial(_load, TlsMaker(), paths, choice.context, environ), context=choice.context)
+    choice, plugin = _choose(paths, context), PluginRun()
+    load = partial(_load, TlsMaker(), paths, choice.context, environ, plugin)
+    return CredentialSource(load, place=ClusterPlace(choice.context, choice.server), plugin=plugin)
 
 
-async def _load(tls: TlsMaker, paths: list[str], context: str, environ: Mapping[str, str]) -> Credentials:
+async def _load(
+    tls: TlsMaker, paths: Sequence[str], context: str, environ: Mapping[str, str], running: PluginRun
+) -> Credentials:
     kubeconfigs = stamps(paths)
     choice = await asyncio.to_thread(_choose, paths, context)
     files = {**stamps(choice.files), **kubeconfigs}
-    if choice.token_file is not None:  # client-go prefers it to `token`; the library would not strip its newline
-        choice.user["token"] = clean_token(read_text(choice.token_file), choice.token_file)
+    _read_token(choice.user)
     configuration = Configuration()
     costly = "exec" in choice.user
     try:
-        expires_wall = await _apply_plugin(choice, environ)
-        await choice.loader.load_and_set(configuration)
+        expires_wall = await _authenticate(choice, environ, running)
+        await _loader(choice).load_and_set(configuration)
     except Exception as error:  # noqa: BLE001 - the library raises anything
         raise ConnectError(f"{choice.origin}: context {context}: {_explain_error(error)}") from None
     access = await asyncio.to_thread(_access, tls, choice, configuration, environ)
     return Credentials(access, files, expires_wall, costly)
 
 
-async def _apply_plugin(choice: _ContextChoice, environ: Mapping[str, str]) -> float:
-    """Replace the user's `exec`, if any, by the credentials it prints; return when these expire (Unix seconds)."""
-    plugin = choice.user.pop("exec", None)
-    if plugin is None:
+def _read_token(user: Entry) -> None:
+    """Read the `tokenFile`, which client-go prefers to `token` while it has one."""
+    if (path := user.pop("tokenFile", None)) is None:
+        return
+    try:
+        user["token"] = clean_token(read_text(path), path)
+    except ConnectError:
+        if "token" not in user:
+            raise
+
+
+async def _authenticate(choice: _ContextChoice, environ: Mapping[str, str], running: PluginRun) -> float:
+    """Replace the user's plugin or provider by what it says; return when that expires (Unix seconds).
+
+    As in client-go, a plugin is not asked if the user has a token, a name or a certificate; nor a provider for a token.
+    """
+    user = choice.user
+    plugin, provider = user.pop("exec", None), user.pop("auth-provider", None)
+    if provider is not None and "token" not in user and "username" not in user:
+        user["token"], expires_wall = id_token(provider, time.time())
+        return expires_wall
+    if plugin is None or user.keys() & {"token", "username", "client-certificate", "client-certificate-data"}:
         return float("inf")
-    credential = await run_plugin(plugin, choice.cluster, choice.folder, environ)
+    running.command = plugin.get("command")
+    try:
+        return await _apply_plugin(plugin, choice, environ)
+    finally:
+        running.command = None
+
+
+def _loader(choice: _ContextChoice) -> Any:
+    """Return the library's loader of this one context."""
+    name, user = choice.context, choice.user
+    if "username" in user:
+        user.setdefault("password", "")  # the library would leave out the name too
+    content = {
+        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+        "clusters": [{"name": name, "cluster": {**choice.cluster, "server": choice.server}}],
+        "users": [{"name": name, "user": user}],
+    }
+    return KubeConfigLoader(content, name)
+
+
+async def _apply_plugin(plugin: Entry, choice: _ContextChoice, environ: Mapping[str, str]) -> float:
+    """Add the credentials that a plugin prints to the user; return when they expire (Unix seconds)."""
+    credential = await run_plugin(plugin, choice.cluster, environ)
     if credential.token:
         choice.user["token"] = credential.token
     if credential.certificate and credential.key:
@@ -99,12 +139,11 @@ async def _apply_plugin(choice: _ContextChoice, environ: Mapping[str, str]) -> f
 
 
 def _access(tls: TlsMaker, choice: _ContextChoice, configuration: Configuration, environ: Mapping[str, str]) -> Access:
-    url = choice.cluster["server"].rstrip("/")
     proxy = configuration.proxy
     return Access(
-        url,
+        choice.server,
         headers=(*_authorization(choice, configuration), *_impersonation(choice.user)),
-        tls=_tls(tls, choice, configuration) if url.startswith("https:") else None,
+        tls=_tls(tls, choice, configuration) if choice.server.startswith("https:") else None,
         server_name=configuration.tls_server_name,
         proxy=fixed_rule(proxy, f"{choice.origin}: proxy-url") if proxy else environment_rule(environ),
     )
@@ -148,7 +187,7 @@ def _impersonation(user: Entry) -> list[tuple[str, str]]:
 def _explain_error(error: Exception) -> str:
     """Return why credentials could not be loaded, without secrets."""
     match error:
-        case PluginError():
+        case PluginError() | ProviderError():
             return str(error)
         case ConfigException() if str(error).startswith("File does not exists"):
             return f"{str(error).rpartition(': ')[2]} does not exist; create it or name another file"
@@ -164,55 +203,36 @@ def _explain_error(error: Exception) -> str:
             return f"its credentials cannot be loaded ({type(error).__name__}); try kubectl with this context"
 
 
-def _choose(paths: list[str], context: str | None) -> _ContextChoice:
-    origin = os.pathsep.join(paths)
+def _choose(paths: Sequence[str], context: str | None) -> _ContextChoice:
+    merged = read_kubeconfigs(paths)
+    context = context or merged.current_context
+    if not context or context not in merged.contexts:
+        raise ConnectError(f"{merged.origin}: {_no_context(context, [name for name in merged.contexts if name])}")
+    names, origin = merged.contexts[context], f"{merged.origin}: context {context}"
+    cluster = _find_entry(merged.clusters, "cluster", names, origin)
+    server = _server(cluster)
+    if server is None:
+        raise ConnectError(f"{merged.origin}: the server of context {context} is not a URL; write https://host:port")
+    user = _find_entry(merged.users, "user", names, origin) if "user" in names else {}
+    return _ContextChoice(merged.origin, context, server, cluster, user)
+
+
+def _server(cluster: Entry) -> str | None:
+    """Return the URL of a cluster, its scheme in lower case and without a slash at its end; None for other texts."""
     try:
-        merged: Any = KubeConfigMerger(origin).config  # None if the files no longer exist
-        contexts, clusters, users = (
-            {item.value["name"]: item for item in merged.value[kind]} for kind in ("contexts", "clusters", "users")
-        )
-        context = context or merged.value.get("current-context")
-        if context not in contexts:
-            raise ConnectError(f"{origin}: {_no_context(context, list(contexts))}")
-        names = contexts[context].value.get("context") or {}
-        cluster = _find_entry(clusters, "cluster", names, f"{origin}: context {context}")
-        user = _find_entry(users, "user", names, f"{origin}: context {context}") if names.get("user") else None
-        return _choice(paths, context, merged, cluster, user)
-    except (OSError, ValueError, yaml.YAMLError, TypeError, KeyError, AttributeError, ConfigException):
-        raise ConnectError(f"{origin}: not a kubeconfig; look at it with `kubectl config view`") from None
+        url = urlsplit(cluster.get("server", ""))
+    except ValueError:
+        return None
+    return url.geturl().rstrip("/") if url.scheme in ("http", "https") and url.netloc else None
 
 
-def _choice(
-    paths: list[str], context: str, merged: Any, cluster: ConfigNode, user: ConfigNode | None
-) -> _ContextChoice:
-    server = cluster.value["cluster"].get("server")
-    if urlsplit(server).scheme not in ("http", "https"):
-        raise ConnectError(f"{cluster.path}: the server of context {context} is not a URL; write https://host:port")
-    loader: Any = KubeConfigLoader(merged, context, config_base_path=None)
-    if user is None:
-        loader.cert_file = loader.key_file = None  # without a user, the library would fail on these
-    found = _paths(cluster, "cluster", "certificate-authority")
-    if user is not None:
-        found |= _paths(user, "user", "client-certificate", "client-key", "tokenFile")
-    return _ContextChoice(
-        origin=os.pathsep.join(paths),
-        context=context,
-        cluster=cluster.value["cluster"],
-        user=user.value["user"] if user is not None else {},
-        folder=_folder(cluster if user is None else user),
-        token_file=found.get("tokenFile"),
-        files=tuple(found.values()),
-        loader=loader,
-    )
-
-
-def _find_entry(entries: Mapping[str, ConfigNode], kind: str, names: Entry, origin: str) -> ConfigNode:
-    """Return the cluster or user that a context names, with an empty mapping for missing content."""
-    entry = entries.get(names.get(kind, ""))
-    if entry is None:
-        raise ConnectError(f"{origin}: its {kind} {names.get(kind)} is missing; add it, or choose another context")
-    entry.value[kind] = entry.value.get(kind) or {}
-    return entry
+def _find_entry(entries: Mapping[str, Entry], kind: str, names: Entry, origin: str) -> Entry:
+    """Return the cluster or user that a context names."""
+    name = names.get(kind, "")
+    if name not in entries:
+        named = f"its {kind} {name} is missing" if name else f"it names no {kind}"
+        raise ConnectError(f"{origin}: {named}; add it, or choose another context")
+    return entries[name]
 
 
 def _no_context(context: str | None, known: list[str]) -> str:
@@ -222,13 +242,3 @@ def _no_context(context: str | None, known: list[str]) -> str:
         return f"has no current context; choose one with --context: {', '.join(known)}"
     near = difflib.get_close_matches(context, known, n=1)
     return f"has no context {context}; " + (f"did you mean {near[0]}?" if near else f"choose one of {', '.join(known)}")
-
-
-def _paths(entry: ConfigNode, kind: str, *keys: str) -> dict[str, str]:
-    """Return the files that an entry refers to, relative to the folder of its kubeconfig, as in kubectl."""
-    values = {key: entry.value[kind][key] for key in keys if entry.value[kind].get(key)}
-    return {key: os.path.normpath(os.path.join(_folder(entry), value)) for key, value in values.items()}  # noqa: PTH118
-
-
-def _folder(entry: ConfigNode) -> str:
-    return os.path.dirname(os.path.abspath(entry.path or ""))  # noqa: PTH100, PTH120 - all of these are strings

@@ -44,6 +44,4 @@ with _empty_packages():
     _client.Configuration, _client.ApiClient = Configuration, None  # the reader has functions that return an ApiClient
     _reader: Any = import_module(f"{LIBRARY}.config.kube_config")
     ConfigException: Any = _reader.ConfigException
-    ConfigNode: Any = _reader.ConfigNode
     KubeConfigLoader: Any = _reader.KubeConfigLoader
-    KubeConfigMerger: Any = _reader.KubeConfigMerger

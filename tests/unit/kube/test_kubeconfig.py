@@ -1,7 +1,10 @@
 """Valid and broken kubeconfigs."""
 
+import asyncio
 import base64
+import io
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,15 @@ from watchslo.kube.kubeconfig import connect_by_kubeconfig
 from watchslo.kube.proxy_rule import ProxyRule
 
 SECRET = "hush-hush"
+BLOCK = """current-context: prod
+clusters:
+- {name: c, cluster: {server: https://prod.example.com}}
+users:
+- {name: u, user: {token: 2024-01-31}}
+- null
+contexts:
+- {name: prod, context: {cluster: c, user: u}}
+"""
 NEITHER = "printed neither a token nor a certificate with key; run it by hand"
 
 
@@ -28,6 +40,20 @@ def config(user: Any = None, **cluster: Any) -> dict[str, Any]:
         "users": [{"name": "u", "user": user}],
         "contexts": [{"name": "prod", "context": {"cluster": "c", "user": "u"}}],
     }
+
+
+def provider(name: str, **config: object) -> dict[str, Any]:
+    return {"auth-provider": {"name": name, "config": config}}
+
+
+def oidc(token: str | None, **other: object) -> dict[str, Any]:
+    return provider("oidc", **{"id-token": token, **other})
+
+
+def id_token(expires: float | None) -> str:
+    """Return an unsigned JSON Web Token that expires then (Unix seconds)."""
+    claims = base64.urlsafe_b64encode(json.dumps({"exp": expires}).encode()).decode().rstrip("=")
+    return f"e30.{claims}.x"
 
 
 def connection_by(
@@ -67,6 +93,7 @@ class TestUsers:
             ({}, []),
             ({"token": "abc"}, ["Authorization: Bearer abc"]),
             ({"username": "me", "password": "pw"}, ["Authorization: Basic bWU6cHc="]),
+            ({"username": "me"}, ["Authorization: Basic bWU6"]),
             (
                 {"as": "jane", "as-uid": "7", "as-groups": ["a", "b"], "as-user-extra": {"acme.com/project": ["x"]}},
                 [
@@ -78,7 +105,7 @@ class TestUsers:
                 ],
             ),
         ],
-        ids=["none", "empty", "token", "password", "impersonation"],
+        ids=["none", "empty", "token", "password", "name", "impersonation"],
     )
     async def test_headers_of_a_user(self, tmp_path: Path, user: object, headers: list[str]) -> None:
         access = await access_by(tmp_path, config(user))
@@ -92,8 +119,29 @@ class TestUsers:
         (tmp_path / "token").write_text("second\n")
         assert (await renewed(connection)).headers == (("Authorization", "Bearer second"),)
 
+    @pytest.mark.parametrize("content", [None, ""])
+    async def test_token_is_used_without_its_file(self, tmp_path: Path, content: str | None) -> None:
+        if content is not None:
+            (tmp_path / "token").write_text(content)
+        access = await access_by(tmp_path, config({"tokenFile": "token", "token": "abc"}))
+        assert access.headers == (("Authorization", "Bearer abc"),)
+
+    @pytest.mark.parametrize("other", [{"exec": {"command": "no-such-plugin"}}, provider("oidc")])
+    @pytest.mark.parametrize("user", [{"token": "abc"}, {"username": "me"}])
+    async def test_token_and_name_are_preferred(
+        self, tmp_path: Path, user: dict[str, object], other: dict[str, object]
+    ) -> None:
+        assert (await access_by(tmp_path, config(user | other))).headers == (
+            await access_by(tmp_path, config(user))
+        ).headers
+
+    async def test_certificate_is_preferred_to_a_plugin(self, tmp_path: Path, pair: Pair) -> None:
+        user: dict[str, object] = {"client-certificate": str(pair.certificate), "client-key": str(pair.key)}
+        access = await access_by(tmp_path, config(user | {"exec": {"command": "no-such-plugin"}}))
+        assert access.headers == ()
+
     async def test_certificate_in_files(self, tmp_path: Path, authority: Authority, pair: Pair) -> None:
-        user = {"client-certificate": str(pair.certificate), "client-key": str(pair.key)}
+        user: dict[str, object] = {"client-certificate": str(pair.certificate), "client-key": str(pair.key)}
         access = await access_by(tmp_path, config(user, **{"certificate-authority": str(authority.ca)}))
         assert access.headers == ()
         assert access.tls is not None
@@ -145,6 +193,116 @@ class TestUsers:
         assert (await access_by(tmp_path, content)).headers == ()
 
 
+class TestProviders:
+    @pytest.mark.parametrize("expires", [None, 32_503_680_000])
+    async def test_valid_id_token(self, tmp_path: Path, expires: float | None) -> None:
+        token = id_token(expires)
+        access = await access_by(tmp_path, config(oidc(token, **{"client-secret": None, "refresh-token": None})))
+        assert access.headers == (("Authorization", f"Bearer {token}"),)
+
+    async def test_id_token_that_kubectl_renewed_is_read_again(self, tmp_path: Path) -> None:
+        connection = connection_by(tmp_path, config(oidc(id_token(1), **{"refresh-token": SECRET})))
+        with pytest.raises(ConnectError, match="run kubectl with this context"):
+            await connection.access()
+        connection._not_before = 0.0
+        (tmp_path / "kubeconfig").write_text(json.dumps(config(oidc(id_token(None)))))
+        assert (await connection.access()).headers == (("Authorization", f"Bearer {id_token(None)}"),)
+
+    async def test_no_refresh_token_is_spent(self, tmp_path: Path) -> None:
+        asked = asyncio.Event()
+
+        async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            asked.set()
+            writer.close()
+
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        async with server:
+            issuer = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            user = oidc(
+                id_token(1),
+                **{"refresh-token": SECRET, "client-id": "x", "client-secret": "y", "idp-issuer-url": issuer},
+            )
+            assert "has expired" in await failure(tmp_path, config(user))
+        assert not asked.is_set()
+
+
+ABSENT_VALUES = {
+    "cluster": (
+        "certificate-authority",
+        "certificate-authority-data",
+        "insecure-skip-tls-verify",
+        "tls-server-name",
+        "proxy-url",
+    ),
+    "user": (
+        "client-certificate",
+        "client-certificate-data",
+        "client-key",
+        "client-key-data",
+        "tokenFile",
+        "as",
+        "as-uid",
+        "as-groups",
+        "as-user-extra",
+        "username",
+        "password",
+        "auth-provider",
+        "exec",
+    ),
+}
+
+
+class TestValues:
+    """Values that are null or empty, and forms of YAML."""
+
+    @pytest.mark.parametrize(
+        ("kind", "key", "value"),
+        [
+            (kind, key, value)
+            for kind, keys in ABSENT_VALUES.items()
+            for key in keys
+            for value in (None, "")
+            if value is None
+            or key not in ("insecure-skip-tls-verify", "as-groups", "as-user-extra", "auth-provider", "exec")
+        ],
+    )
+    async def test_null_and_empty_values_are_absent_values(
+        self, tmp_path: Path, kind: str, key: str, value: object
+    ) -> None:
+        content = config({"token": "abc"})
+        plain = await access_by(tmp_path, content)
+        (entry,) = content[f"{kind}s"]
+        entry[kind][key] = value
+        access = await access_by(tmp_path, content)
+        assert (access.headers, access.server_name, access.proxy) == (plain.headers, plain.server_name, plain.proxy)
+        assert access.tls is not None
+        assert access.tls.check_hostname
+
+    @pytest.mark.parametrize("value", [None, ""])
+    async def test_file_is_used_if_its_data_is_null_or_empty(
+        self, tmp_path: Path, authority: Authority, pair: Pair, value: str | None
+    ) -> None:
+        user: dict[str, object] = {"client-certificate": str(pair.certificate), "client-key": str(pair.key)}
+        user |= {"client-certificate-data": value, "client-key-data": value}
+        cluster = {"certificate-authority": str(authority.ca), "certificate-authority-data": value}
+        access = await access_by(tmp_path, config(user, **cluster))
+        assert access.tls is not None
+        assert len(access.tls.get_ca_certs()) == 1
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            f"---\n{BLOCK}---\nmore\n",
+            f"\ufeff{BLOCK}",
+            BLOCK.replace("\n", "\r\n"),
+            json.dumps(config({"token": "2024-01-31"}), indent="\t"),
+        ],
+        ids=["documents", "byte order mark", "Windows", "tabs"],
+    )
+    async def test_forms_of_text(self, tmp_path: Path, text: str) -> None:
+        assert (await access_by(tmp_path, text)).headers == (("Authorization", "Bearer 2024-01-31"),)
+
+
 class TestClusters:
     @pytest.mark.parametrize("server", ["http://127.0.0.1:8001", "https://rancher.example.com/k8s/clusters/c-1"])
     async def test_address(self, tmp_path: Path, server: str) -> None:
@@ -172,8 +330,12 @@ CLUSTERS: dict[str, dict[str, Any]] = {
     "authority that is no base64": {"certificate-authority-data": "abcde"},
     "data that is no authority": {"certificate-authority-data": "abcd"},
     "file that is no authority": {"certificate-authority": "secret"},
-    **{f"server {server!r}": {"server": server} for server in (None, "", "prod.example.com", "ftp://prod")},
+    **{
+        f"server {server!r}": {"server": server}
+        for server in (None, "", "prod.example.com", "ftp://prod", "https://[", "https:///")
+    },
 }
+EMPTY = ({"current-context": ""}, {"clusters": None, "users": None, "contexts": None, "current-context": None})
 CHANGES: dict[str, dict[str, Any]] = {
     "empty current context": {"current-context": ""},
     "no contexts": {"contexts": []},
@@ -185,10 +347,17 @@ CHANGES: dict[str, dict[str, Any]] = {
 TEXTS = ("", "{", "just text", "[]", "\x00", '{"clusters": 7}', '{"contexts": [{"context": {}}]}')
 REFUSED: dict[str, tuple[object, str | None]] = {
     "absent file of a token": (config({"tokenFile": "token"}), None),
-    "other errors name only their type": (
-        config({"auth-provider": {"name": "oidc", "config": {"id-token": SECRET}}}),
-        None,
-    ),
+    "id-token that is none": (config(oidc(SECRET)), None),
+    "id-token with claims that are none": (config(oidc(f"x.{SECRET}.x")), None),
+    "no id-token": (config(oidc(None)), None),
+    "expired id-token": (config(oidc(id_token(1))), None),
+    "expired id-token that kubectl renews": (config(oidc(id_token(1), **{"refresh-token": SECRET})), None),
+    **{f"provider {name!r}": (config(provider(name)), None) for name in ("azure", "gcp", "acme", "")},
+    "plugin without a command": (config({"exec": {"command": None}}), None),
+    "user that is defined twice": (config() | {"users": [{"name": "u", "user": {"token": SECRET}}] * 2}, None),
+    "token that is a number": (config({"token": 7}), None),
+    "other version": (config() | {"apiVersion": "v2"}, None),
+    "context without a cluster": (config() | {"contexts": [{"name": "prod", "context": {"user": "u"}}]}, None),
     "user that is a text": (config(SECRET), None),
     "file of a token that is a number": (config({"tokenFile": 7}), None),
     "context with a typing error": (config({"token": SECRET}), "prood"),
@@ -306,6 +475,51 @@ class TestPlugins:
         assert info["spec"]["cluster"]["server"] == "https://prod.example.com:6443/"
         assert info["spec"]["interactive"] is False
 
+    async def test_receives_the_authority_as_data_and_its_own_configuration(
+        self, tmp_path: Path, authority: Authority
+    ) -> None:
+        user = self.plugin(tmp_path, f"echo $KUBERNETES_EXEC_INFO > {tmp_path}/info\n{self.credential(token='abc')}")
+        user["exec"]["provideClusterInfo"] = True
+        extensions = [{"name": "else"}, {"name": "client.authentication.k8s.io/exec", "extension": {"audience": "x"}}]
+        cluster = {"certificate-authority": str(authority.ca), "extensions": extensions, "tls-server-name": None}
+        await access_by(tmp_path, config(user, **cluster))
+        assert json.loads((tmp_path / "info").read_text())["spec"]["cluster"] == {
+            "server": "https://prod.example.com:6443/",
+            "certificate-authority-data": encoded(authority.ca),
+            "config": {"audience": "x"},
+        }
+
+    async def test_yaml(self, tmp_path: Path) -> None:
+        user = self.plugin(tmp_path, "echo 'status: {token: abc, expirationTimestamp: 2999-01-01T00:00:00Z}'")
+        assert (await access_by(tmp_path, config(user))).headers == (("Authorization", "Bearer abc"),)
+
+    async def test_variables_without_a_value_are_empty(self, tmp_path: Path) -> None:
+        user = self.plugin(tmp_path, self.credential(token="<$EMPTY$ABSENT>"))
+        user["exec"]["env"] = [{"name": "EMPTY", "value": ""}, {"name": "ABSENT"}]
+        assert (await access_by(tmp_path, config(user))).headers == (("Authorization", "Bearer <>"),)
+
+    @pytest.mark.parametrize("is_terminal", [True, False])
+    async def test_stderr_is_shown_on_a_terminal(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_terminal: bool
+    ) -> None:
+        shown = io.StringIO()
+        monkeypatch.setattr(shown, "isatty", lambda: is_terminal)
+        monkeypatch.setattr("sys.stderr", shown)
+        await access_by(tmp_path, config(self.plugin(tmp_path, f"echo Log in. >&2\n{self.credential(token='abc')}")))
+        assert shown.getvalue() == ("Log in.\n" if is_terminal else "")
+
+    async def test_plugin_that_is_awaited_is_named(self, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "go")
+        script = f"read line < {tmp_path}/go\n"
+        connection = connection_by(tmp_path, config(self.plugin(tmp_path, script + self.credential(token="abc"))))
+        loading, named = asyncio.create_task(connection.access()), [connection.awaited]
+        while connection.awaited is None:  # noqa: ASYNC110 - it waits for the start of a process
+            await asyncio.sleep(0)
+        named.append(connection.awaited)
+        await asyncio.to_thread((tmp_path / "go").write_text, "go\n")
+        await loading
+        assert [*named, connection.awaited] == [None, str(tmp_path / "plugin"), None]
+
     @pytest.mark.parametrize(
         ("script", "complaint"),
         [
@@ -351,11 +565,67 @@ async def test_kubeconfig_deleted_later_keeps_the_access_until_rejected(tmp_path
     assert await renewed(connection) is access
     connection.reject(access)
     connection._not_before = 0.0
-    with pytest.raises(ConnectError, match="not a kubeconfig"):
+    with pytest.raises(ConnectError, match="no such file; put the kubeconfig there"):
         await connection.access()
 
 
+def several(folder: Path, *contents: object) -> CredentialSource:
+    """Return the credentials by several kubeconfigs, each in a folder of its own: `0/kubeconfig` and so on."""
+    paths = [folder / str(number) / "kubeconfig" for number in range(len(contents))]
+    for path, content in zip(paths, contents, strict=True):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(content if isinstance(content, str) else json.dumps(content))
+    return connect_by_kubeconfig([str(path) for path in paths], None, {})
+
+
+DEV = {
+    "current-context": "dev",
+    "clusters": [{"name": "d", "cluster": {"server": "https://dev.example.com"}}],
+    "contexts": [{"name": "dev", "context": {"cluster": "d"}}],
+}
+
+
 class TestSeveral:
+    @pytest.mark.parametrize("first", [{"current-context": "prod"}, config(), config() | {"preferences": None}])
+    async def test_first_current_context_wins(self, tmp_path: Path, first: object) -> None:
+        connection = several(tmp_path, first, DEV, config() | {"current-context": "dev"})
+        assert connection.context == "prod"
+        assert (await connection.access()).url == "https://prod.example.com:6443"
+
+    @pytest.mark.parametrize("nothing", ["", "# nothing yet\n", "---\n", "null", "{}", "current-context:", *EMPTY])
+    @pytest.mark.parametrize("first", [True, False])
+    async def test_file_without_values_sets_nothing(self, tmp_path: Path, nothing: object, *, first: bool) -> None:
+        contents = (nothing, config({"token": "abc"})) if first else (config({"token": "abc"}), nothing)
+        assert (await several(tmp_path, *contents).access()).headers == (("Authorization", "Bearer abc"),)
+
+    async def test_first_definition_of_a_name_wins(self, tmp_path: Path) -> None:
+        first, second = config({}), config({"token": "abc"}, server="https://else.example.com")
+        second["contexts"][0]["context"]["cluster"] = "absent"
+        access = await several(tmp_path, first, second).access()
+        assert (access.url, access.headers) == ("https://prod.example.com:6443", ())
+
+    async def test_paths_are_relative_to_the_file_that_has_them(
+        self, tmp_path: Path, authority: Authority, pair: Pair
+    ) -> None:
+        clusters = config(**{"certificate-authority": "ca.crt"}) | {"users": None}
+        users = {"users": [{"name": "u", "user": {"client-certificate": "me.crt", "client-key": "me.key"}}]}
+        connection = several(tmp_path, clusters, users)
+        (tmp_path / "0" / "ca.crt").write_bytes(authority.ca.read_bytes())
+        (tmp_path / "1" / "me.crt").write_bytes(pair.certificate.read_bytes())
+        (tmp_path / "1" / "me.key").write_bytes(pair.key.read_bytes())
+        access = await connection.access()
+        assert access.tls is not None
+        assert len(access.tls.get_ca_certs()) == 1
+
+    async def test_file_that_is_none_is_named(self, tmp_path: Path) -> None:
+        with pytest.raises(ConnectError) as caught:
+            several(tmp_path, config(), "{")
+        assert str(caught.value).startswith(f"{tmp_path}/1/kubeconfig: not a kubeconfig; ")
+
+    async def test_folder_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(ConnectError, match="is a directory; put a readable kubeconfig there"):
+            connect_by_kubeconfig([str(tmp_path)], None, {})
+
     async def test_several_kubeconfigs_are_merged(self, tmp_path: Path) -> None:
         one, two = tmp_path / "one", tmp_path / "two"
         one.write_text(json.dumps({"current-context": "prod", "contexts": config()["contexts"]}))

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.monitor.cluster import Log
 from tests.unit.monitor.inside import config, running
 from watchslo.kube.client import Client
-from watchslo.kube.credentials import Access, Credentials, CredentialSource
+from watchslo.kube.credentials import Access, ClusterPlace, Credentials, CredentialSource
 from watchslo.monitor.cluster_name import KUBE_SYSTEM, ClusterName
 from watchslo.watch.failure import Failure, Reason, because
 from watchslo.watch.missing_right import AGAIN_SECONDS
@@ -86,7 +86,8 @@ async def test_snapshot_names_the_instance() -> None:
         return Credentials(Access("https://nowhere.test"), {})
 
     made = config("pods", shard={"index": 1, "count": 3}, server={"view": "https://view.test/"})
-    async with running(made, credentials=CredentialSource(load, context="kind-one")) as run:
+    place = ClusterPlace("kind-one", "https://nowhere.test")
+    async with running(made, credentials=CredentialSource(load, place=place)) as run:
         monitor = run.snapshot().monitor
     assert monitor.cluster is None, "a default name is not the configured one"
     assert monitor.instance.title == "watchslo: kind-one, shard 2 of 3"
