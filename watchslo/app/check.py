@@ -66,7 +66,7 @@ def check(
     if not config.judges_quantiles:
         raise ConfigError(f"{file}: metrics: proven has no quantile to judge; remove it, or use another file")
     origin = "--resource" if options.resources else f"{file}: watch"
-    measurement = measured(config, kubeconfig, context, period, origin)
+    measurement = measured(config, kubeconfig, context, period, origin, announces=output != "json")
     result = CheckResult(measurement, view_of(measurement.snapshot, measurement.account))
     if output == "json":
         print(json.dumps(_document(result), indent=2))  # noqa: T201 - the output of the command

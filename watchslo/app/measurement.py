@@ -16,6 +16,7 @@ from watchslo.app.table import plain_console
 from watchslo.config.model import Config
 from watchslo.config.values import parse_duration
 from watchslo.errors import ConfigError
+from watchslo.kube.credentials import ClusterPlace
 from watchslo.monitor.readiness import StartState
 from watchslo.monitor.supervisor import Supervisor
 from watchslo.monitor.task_supervisor import TaskSupervisor
@@ -51,8 +52,12 @@ class MeasurementPeriod:
 
 @dataclass(frozen=True, slots=True)
 class MeasurementResult:
-    """What was measured: the last account, the seconds measured and asked for, and whether a signal interrupted it."""
+    """What was measured: the last account, the seconds measured and asked for, and whether a signal interrupted it.
 
+    `place` is which cluster; None for simulated ones.
+    """
+
+    place: ClusterPlace | None
     account: Account
     seconds: float
     asked_seconds: float
@@ -73,8 +78,14 @@ class MeasurementResult:
 
     @property
     def document(self) -> dict[str, object]:
-        """How long it was, for JSON; durations in seconds."""
-        return {"asked": self.asked_seconds, "measured": round(self.seconds, 3), "interrupted": self.interrupted}
+        """Which cluster and how long it was, for JSON; durations in seconds."""
+        return {
+            "context": self.place and self.place.context,
+            "server": self.place and self.place.shown_server,
+            "asked": self.asked_seconds,
+            "measured": round(self.seconds, 3),
+            "interrupted": self.interrupted,
+        }
 
 
 def seconds_of(text: str, longest: float, shown: str) -> float:
@@ -99,21 +110,26 @@ def measured(
     period: MeasurementPeriod,
     origin: str,
     *,
+    announces: bool,
     replay: bool = False,
     observe: Callable[[Snapshot], object] = lambda _: None,
 ) -> MeasurementResult:
     """Measure a cluster for a period; `observe` gets the snapshot of each evaluation.
 
-    With `replay`, watches begin at the oldest revision in reach, and no latency is measured.
+    With `announces`, the first line of the output says which cluster it is. With `replay`, watches begin at the oldest
+    revision in reach, and no latency is measured.
 
     Raises:
         ConfigError: a resource does not exist; `origin` is where it was named.
     """
+    supervisor = supervise(config, kubeconfig, context, replay=replay)
+    if announces and supervisor.place:
+        plain_console().print(supervisor.place.text, soft_wrap=True)
     try:
-        account, seconds = run_on_loop(_measure(supervise(config, kubeconfig, context, replay=replay), period, observe))
+        account, seconds = run_on_loop(_measure(supervisor, period, observe))
     except ConfigError as error:
         raise ConfigError(f"{origin}: {error}") from None
-    return MeasurementResult(account, seconds, period.seconds, interrupted=not period.complete)
+    return MeasurementResult(supervisor.place, account, seconds, period.seconds, interrupted=not period.complete)
 
 
 async def _measure(

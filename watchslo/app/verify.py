@@ -82,7 +82,16 @@ def verify(
         context = context or next((name for name in options.compare if not is_url(name)), None)
     origin = "--resource" if options.resources else f"{file}: watch"
     minutes = MinutesOfExcess()
-    measurement = measured(config, kubeconfig, context, period, origin, replay=options.replay, observe=minutes.observe)
+    measurement = measured(
+        config,
+        kubeconfig,
+        context,
+        period,
+        origin,
+        announces=output != "json",
+        replay=options.replay,
+        observe=minutes.observe,
+    )
     compared = compare(minutes, listed(config, kubeconfig, context)) if options.compare else []
     found = Verification(measurement, compared, options.tolerance)
     if output == "json":

@@ -43,11 +43,16 @@ class ClusterPlace:
     server: str
 
     @property
-    def text(self) -> str:
-        """Return both in a line, without a name and password in the URL."""
+    def shown_server(self) -> str:
+        """The URL without a name and password."""
         scheme, _, rest = self.server.partition("://")
-        source = f"Context {self.context}" if self.context else "Service account of this pod"
-        return printable(f"{source}: {scheme}://{rest.rpartition('@')[2]}")
+        return printable(f"{scheme}://{rest.rpartition('@')[2]}")
+
+    @property
+    def text(self) -> str:
+        """Both in a line."""
+        source = f"Context {printable(self.context)}" if self.context else "Service account of this pod"
+        return f"{source}: {self.shown_server}"
 
 
 @dataclass(slots=True)

@@ -54,6 +54,7 @@ class Supervisor:
         delay: float = 0.0,
         replay: bool = False,
     ) -> None:
+        self.place = credentials.place
         self.lag = Lag(time.monotonic())
         self.reload_succeeded = True
         self._delay = delay

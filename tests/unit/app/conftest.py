@@ -11,6 +11,7 @@ from tests.unit.monitor.cluster import PODS, Cluster, Log, nowhere
 from tests.unit.monitor.conftest import cluster, jumping_time, log, pytest_asyncio_loop_factories
 from tests.unit.monitor.inside import BUILD, keep_writing, set_clocks
 from watchslo.config.model import Config
+from watchslo.kube.credentials import ClusterPlace
 from watchslo.monitor.supervisor import Supervisor
 
 __all__ = ("cluster", "jumping_time", "log", "pytest_asyncio_loop_factories")
@@ -32,7 +33,15 @@ def run_jumping(monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 @pytest.fixture
-def measured_cluster(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, run_jumping: Run, log: Log) -> Cluster:
+def place() -> list[ClusterPlace]:
+    """Which cluster commands measure: the last of these, or none."""
+    return []
+
+
+@pytest.fixture
+def measured_cluster(
+    monkeypatch: pytest.MonkeyPatch, cluster: Cluster, run_jumping: Run, log: Log, place: list[ClusterPlace]
+) -> Cluster:
     """The cluster that commands measure, in which 10 pods change each second."""
     del log
 
@@ -47,7 +56,7 @@ def measured_cluster(monkeypatch: pytest.MonkeyPatch, cluster: Cluster, run_jump
         return run_jumping(with_writes())
 
     def supervise(config: Config, *_: object, replay: bool) -> Supervisor:
-        return Supervisor(config, nowhere(), BUILD, lambda: 0.5, replay=replay)
+        return Supervisor(config, nowhere(*place), BUILD, lambda: 0.5, replay=replay)
 
     monkeypatch.setattr("watchslo.app.measurement.run_on_loop", run)
     monkeypatch.setattr("watchslo.app.measurement.supervise", supervise)

@@ -16,6 +16,7 @@ from tests.unit.monitor.cluster import Cluster, line
 from watchslo.app.check import CheckOptions, check
 from watchslo.app.measurement import UNREACHABLE_SECONDS
 from watchslo.errors import ConfigError
+from watchslo.kube.credentials import ClusterPlace
 from watchslo.model import Resource
 from watchslo.snapshot import Snapshot
 from watchslo.watch.failure import Reason
@@ -23,7 +24,8 @@ from watchslo.watch.failure import Reason
 OPTIONS = CheckOptions(duration="20s", threshold=None, resources=("pods",))
 Check = Callable[..., int]
 DOCUMENTED = [
-    *("apiVersion", "at", "cluster", "part", "verdict", "level", "exitCode", "asked", "measured", "interrupted"),
+    *("apiVersion", "at", "cluster", "part", "verdict", "level", "exitCode"),
+    *("context", "server", "asked", "measured", "interrupted"),
     *("watches", "guarantees", "causes", "notReady", "hints"),
 ]
 DOCUMENTED_OF_A_WATCH = [
@@ -58,6 +60,17 @@ def test_prompt_events_exit_with_0(ask: Check, capsys: pytest.CaptureFixture[str
     assert line.rstrip().endswith("within")
     assert [doubt.split(" is ")[0] for doubt in doubts] in ([], ["The P99 of pods"]), "less than the round trip"
     assert said == "pods is within 1 s."
+
+
+def test_first_line_names_context_and_server(
+    ask: Check, place: list[ClusterPlace], capsys: pytest.CaptureFixture[str]
+) -> None:
+    place.append(ClusterPlace("prod", "https://me:pw@prod.example.com:6443"))
+    assert ask() == 0
+    assert capsys.readouterr().out.splitlines()[0] == "Context prod: https://prod.example.com:6443"
+    assert ask(output="json") == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["context"], answer["server"]) == ("prod", "https://prod.example.com:6443")
 
 
 def test_late_events_exit_with_1(ask: Check, cluster: Cluster) -> None:

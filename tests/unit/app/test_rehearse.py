@@ -19,6 +19,7 @@ from watchslo.app.session import INTERRUPTED
 from watchslo.cli import STRATEGIES as NAMES
 from watchslo.errors import WatchsloError
 from watchslo.kube.client import Page, TakePiece
+from watchslo.kube.credentials import ClusterPlace
 from watchslo.model import SERVICE, Resource
 from watchslo.monitor.census import Census, take_census
 from watchslo.monitor.rehearsal import Rehearsal
@@ -89,6 +90,15 @@ def ask(monkeypatch: pytest.MonkeyPatch, run_jumping: Run, log: Log, objects: di
         return rehearse(None, None, options, output)  # type: ignore[arg-type]
 
     return ask
+
+
+def test_first_line_names_context_and_server(
+    ask: Rehearse, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = ClusterPlace("prod", "https://prod.example.com:6443")
+    monkeypatch.setattr("watchslo.app.rehearse.connect", lambda *_: nowhere(place))
+    ask(replace(OPTIONS, dry_run=True))
+    assert capsys.readouterr().out.splitlines()[0] == "Context prod: https://prod.example.com:6443"
 
 
 def test_cli_offers_all_strategies() -> None:

@@ -8,6 +8,7 @@ import pytest
 from tests.unit.monitor.cluster import PODS, Cluster, line
 from watchslo.app.verify import VerifyOptions, verify
 from watchslo.errors import ConfigError
+from watchslo.kube.credentials import ClusterPlace
 from watchslo.watch.failure import Reason, because
 
 OPTIONS = VerifyOptions(duration="30s", resources=("pods",), each=False)
@@ -54,6 +55,14 @@ def test_past_has_no_inventory(ask: Verify) -> None:
         ask(replace(OPTIONS, inventory=True, replay=True))
 
 
+def test_first_line_names_context_and_server(
+    ask: Verify, place: list[ClusterPlace], capsys: pytest.CaptureFixture[str]
+) -> None:
+    place.append(ClusterPlace(None, "https://10.96.0.1:443"))
+    assert ask() == 0
+    assert capsys.readouterr().out.splitlines()[0] == "Service account of this pod: https://10.96.0.1:443"
+
+
 def test_lost_event_exits_with_1(ask: Verify, cluster: Cluster, capsys: pytest.CaptureFixture[str]) -> None:
     cluster.losing["service"] = 1
     assert ask() == 1
@@ -77,7 +86,19 @@ def test_json_has_the_documented_keys(ask: Verify, capsys: pytest.CaptureFixture
     assert ask(output="json") == 0
     answer = json.loads(capsys.readouterr().out)
     assert [*answer] == [
-        *("apiVersion", "at", "exitCode", "asked", "measured", "interrupted", "guarantees", "watches", "notReady"),
+        *(
+            "apiVersion",
+            "at",
+            "exitCode",
+            "context",
+            "server",
+            "asked",
+            "measured",
+            "interrupted",
+            "guarantees",
+            "watches",
+            "notReady",
+        ),
         "compared",
     ]
     assert [*answer["guarantees"][0]] == ["guarantee", "checked", "violations", "watches"]

@@ -9,6 +9,7 @@ from watchslo.app.rehearse.running import conduct
 from watchslo.app.rehearse.showing import show
 from watchslo.app.rehearse.trial import Trial
 from watchslo.app.session import INTERRUPTED, run_on_loop
+from watchslo.app.table import plain_console
 from watchslo.kube.connect import connect
 
 
@@ -19,6 +20,8 @@ def rehearse(
     options.check()
     logs.set_up("console", "error")
     connection = connect(str(kubeconfig) if kubeconfig else None, context)
+    if output != "json" and connection.place:
+        plain_console().print(connection.place.text, soft_wrap=True)
     trials: list[Trial] = []
     try:
         finished = run_on_loop(conduct(connection, options, trials))

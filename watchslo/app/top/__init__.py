@@ -73,6 +73,7 @@ def _source(options: TopOptions) -> Source:
 async def _once(source: Source, watch: str | None) -> int:
     async with source:
         if isinstance(source, Measurement):
+            plain_console().print(source.place, soft_wrap=True)
             await asyncio.sleep(ONCE_SECONDS if await _until_up(source) else 0.0)
         try:
             if watch:

@@ -18,7 +18,7 @@ from watchslo.app.details import ShownWatch, written
 from watchslo.app.hints import problems, unready
 from watchslo.app.table import figures, headings, status, style
 from watchslo.app.top.choice import Choice, Link, clock
-from watchslo.app.top.sources import Source
+from watchslo.app.top.sources import Measurement, Source
 from watchslo.app.view import NOT_YET, Line, View
 from watchslo.errors import ConnectError
 from watchslo.serve.rows import key_of
@@ -242,7 +242,9 @@ class Top(App[None]):
     def _place(self, view: View | None) -> str:
         if view is None:
             return self._source.place
-        return "   ".join(filter(None, (view.cluster, view.part, self._source.place, clock(view.at_wall))))
+        place = self._source.place
+        cluster = None if isinstance(self._source, Measurement) else view.cluster  # its place names the context
+        return "   ".join(filter(None, (cluster, view.part, place, clock(view.at_wall))))
 
     def _show_text(self, name: str, sentences: Iterable[str]) -> None:
         """Show one sentence per line in the named widget; hide it without sentences."""

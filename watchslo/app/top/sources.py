@@ -29,7 +29,7 @@ class Source(Protocol):
 
     @property
     def place(self) -> str:
-        """The URL of the daemon, or a description of the measurement."""
+        """The URL of the daemon, or the context and server of the measurement."""
 
     async def __aenter__(self) -> Self: ...
 
@@ -79,9 +79,8 @@ class Measurement:
     `start` is what its start waits for.
     """
 
-    place = "local measurement"
-
     def __init__(self, kubeconfig: Path | None, context: str | None) -> None:
+        self.place = "local measurement"  # until its cluster is known
         self._supervise = partial(supervise, Config(), kubeconfig, context)
         self._over = threading.Event()
         self._first = Future[None]()
@@ -125,6 +124,8 @@ class Measurement:
     async def _measure(self) -> None:
         """Measure in the other thread until `_over` is set; the threads share only frozen snapshots."""
         supervisor, stop, self._loop = self._supervise(), asyncio.Event(), asyncio.get_running_loop()
+        if supervisor.place:
+            self.place = supervisor.place.text
         supervisor.on_evaluation(self._timeline.observe)  # cheap on the measuring thread: there are few watches here
         async with TaskSupervisor(stop) as tasks:
             tasks.start("snapshots", partial(self._keep_showing, supervisor, stop))

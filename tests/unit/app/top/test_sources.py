@@ -21,7 +21,7 @@ from watchslo.app.status_client import DETAILS_PATH, STATUS_PATH, DaemonAddress,
 from watchslo.app.top import sources
 from watchslo.app.top.sources import Daemon, Measurement
 from watchslo.errors import ConfigError, ConnectError, WatchsloError
-from watchslo.kube.credentials import Credentials, CredentialSource
+from watchslo.kube.credentials import ClusterPlace, Credentials, CredentialSource
 from watchslo.monitor.supervisor import Supervisor
 from watchslo.serve.detail import details
 from watchslo.serve.status import StatusEncoder
@@ -274,7 +274,8 @@ def supervised(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ConnectError("no cluster")
 
     def supervise(config: Any, *_: object) -> Supervisor:
-        return Supervisor(config, CredentialSource(load), BUILD)
+        place = ClusterPlace("prod", "https://prod.example.com:6443")
+        return Supervisor(config, CredentialSource(load, place=place), BUILD)
 
     monkeypatch.setattr(sources, "supervise", supervise)
 
@@ -290,6 +291,7 @@ async def test_measurement_runs_in_another_thread_and_ends(monkeypatch: pytest.M
         view = await measurement.view()
         assert workers()
         assert [*await measurement.details("pods")] == [], "nothing was evaluated yet"
+    assert measurement.place == "Context prod: https://prod.example.com:6443"
     assert view.not_ready in (("The cluster is being discovered.",), ("no cluster",))
     for worker in workers():
         worker.join()

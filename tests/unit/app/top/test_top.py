@@ -1,6 +1,7 @@
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -8,8 +9,10 @@ from tests.unit.app.top.fake_source import VIEW, FakeSource
 from watchslo.app import top as command
 from watchslo.app.http_endpoint import DaemonCredentials
 from watchslo.app.top import TopOptions, top
+from watchslo.app.top.sources import Measurement
 from watchslo.app.view import NOT_YET, View
 from watchslo.errors import ConfigError, ConnectError
+from watchslo.monitor.readiness import StartState
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +34,31 @@ def test_once_prints_one_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
     assert "Unproven: its storage is kine, not etcd." in said
     assert any(line.startswith("This identity may not list and watch ") for line in said), "as check does"
     assert said[-1] == NOT_YET
+
+
+class UnopenedMeasurement(Measurement):
+    """A local measurement without an open watch."""
+
+    def __init__(self, *_: object) -> None:
+        super().__init__(None, None)
+        self.place, self.start = "Context prod: https://prod.example.com:6443", StartState.DONE
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def view(self) -> View:
+        return replace(VIEW, lines=())
+
+
+def test_once_names_the_measured_cluster_first(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(command, "Measurement", UnopenedMeasurement)
+    top(TopOptions(once=True))
+    assert capsys.readouterr().out.splitlines()[0] == "Context prod: https://prod.example.com:6443"
 
 
 def test_once_prints_daemon_verdict_last(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
