@@ -150,7 +150,9 @@ async def _wait(supervisor: Supervisor, period: MeasurementPeriod, progress: Pro
     """Set `stop` when the period is over, or if no watch opened in time."""
     starting = progress.add_task("starting", total=START_SECONDS)
     began = time.monotonic()
-    while time.monotonic() - began < PATIENCE.get(supervisor.start, 0.0):
+    while (state := supervisor.start) is StartState.LOGIN or time.monotonic() - began < PATIENCE.get(state, 0.0):
+        if state is StartState.LOGIN:  # the plugin has a time limit of its own
+            began = time.monotonic()
         await _advance(progress, starting)
         progress.update(starting, description=_start_obstacle(await supervisor.snapshot()))
     progress.remove_task(starting)

@@ -1,7 +1,6 @@
 """Credentials for one cluster, its address and its TLS context, and their renewal while they are in use."""
 
 import asyncio
-import contextlib
 import hashlib
 import os
 import ssl
@@ -90,8 +89,9 @@ class CredentialSource:
     """Provides and renews the credentials for one cluster. Clients may share it; the code that creates it closes it.
 
     Credentials are loaded again when one of their files changes, before they expire, and after the apiserver has
-    rejected them. Callers wait only if no usable credentials are cached. Credentials that cannot be loaded again stay
-    in use until they are rejected, because a kubeconfig is not always written in one step.
+    rejected them. Callers wait only if no usable credentials are cached. A caller that gives up does not end a load: a
+    plugin would ask its user again. Credentials that cannot be loaded again stay in use until they are rejected,
+    because a kubeconfig is not always written in one step.
 
     Changes are detected by calls of `access`, which ticks make twice per second. `place` is known before they are
     loaded; None for simulated clusters.
@@ -111,8 +111,7 @@ class CredentialSource:
         self._load = load
         self._clock = clock
         self._wall = wall
-        self._loading = asyncio.Lock()
-        self._renewal: asyncio.Task[None] | None = None
+        self._renewal: asyncio.Task[ConnectError | None] | None = None
         self._listeners: list[Callable[[], object]] = []
         self._credentials: Credentials | None = None
         self._error: ConnectError | None = None
@@ -128,9 +127,10 @@ class CredentialSource:
     async def access(self) -> Access:
         """Return credentials that are not known to be invalid; raises ConnectError if there are none."""
         if self._credentials is None or self._rejected or self._clock() >= self._expires_at:
-            await self._renew()
-        elif not self._renewing and self._stale(self._credentials) and self._may_load(self._credentials):
-            self._renewal = asyncio.create_task(self._renew_in_background())
+            if (error := await asyncio.shield(self._renewing())) is not None:
+                raise error
+        elif self._stale(self._credentials) and self._may_load(self._credentials):
+            self._renewing()
         assert self._credentials is not None
         return self._credentials.access
 
@@ -168,9 +168,11 @@ class CredentialSource:
             self._renewal.cancel()
             await asyncio.wait([self._renewal])
 
-    @property
-    def _renewing(self) -> bool:
-        return self._renewal is not None and not self._renewal.done()
+    def _renewing(self) -> "asyncio.Task[ConnectError | None]":
+        """Return the renewal in progress, which begins now if there is none; it returns its error."""
+        if self._renewal is None or self._renewal.done():
+            self._renewal = asyncio.create_task(self._try_to_renew())
+        return self._renewal
 
     def _stale(self, credentials: Credentials) -> bool:
         return self._rejected or self._clock() >= self._renew_at or stamps(credentials.files) != credentials.files
@@ -179,20 +181,20 @@ class CredentialSource:
         """Return True if a new attempt is due; at once if files changed, as a pair of files changes one by one."""
         return self._clock() >= self._not_before or (not credentials.costly and stamps(self._tried) != self._tried)
 
-    async def _renew_in_background(self) -> None:
-        with contextlib.suppress(ConnectError):  # the next call of `access` raises it, if these were rejected
+    async def _try_to_renew(self) -> ConnectError | None:
+        try:
             await self._renew()
+        except ConnectError as error:
+            return error
+        return None
 
     async def _renew(self) -> None:
-        async with self._loading:
-            old = self._credentials
-            if old is not None and not self._stale(old):
-                return  # another caller renewed it
-            if not (self._clock() >= self._not_before if old is None else self._may_load(old)):
-                if self._error is not None:
-                    raise self._error
-                return
-            await self._replace(old)
+        old = self._credentials
+        if not (self._clock() >= self._not_before if old is None else self._may_load(old)):
+            if self._error is not None:
+                raise self._error
+            return
+        await self._replace(old)
 
     async def _replace(self, old: Credentials | None) -> None:
         if old is not None:

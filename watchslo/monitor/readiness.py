@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from enum import Enum, auto
 
+from watchslo.kube.credentials import CredentialSource
 from watchslo.monitor.clock_assignment import ClockAssignment
 from watchslo.monitor.discovery_loop import DiscoveryLoop
 from watchslo.monitor.reconciler import Reconciler
@@ -18,6 +19,7 @@ NEED_THE_USER = frozenset({Reason.UNAUTHORIZED, Reason.FORBIDDEN, Reason.CREDENT
 class StartState(Enum):
     """What the start of a monitor waits for."""
 
+    LOGIN = auto()  # an exec plugin, which may wait for its user
     UNREACHABLE = auto()  # the cluster, which has never answered what it serves
     REFUSED = auto()  # the user: everything is refused, or the credentials cannot be used
     OPENING = auto()  # the clock, or a watch that is not open and measured yet
@@ -27,14 +29,19 @@ class StartState(Enum):
 class Readiness:
     """Answers from the state of the other parts; it owns no state and changes nothing."""
 
-    def __init__(self, reconciler: Reconciler, discovery: DiscoveryLoop, watches: WatchSet) -> None:
+    def __init__(
+        self, reconciler: Reconciler, discovery: DiscoveryLoop, watches: WatchSet, credentials: CredentialSource
+    ) -> None:
         self._reconciler = reconciler
         self._discovery = discovery
         self._watches = watches
+        self._credentials = credentials
 
     @property
     def start(self) -> StartState:
         """What the start waits for, if it does."""
+        if self._discovery.catalogue is None and self._credentials.awaited:
+            return StartState.LOGIN
         if self._discovery.catalogue is None and (failure := self._discovery.failure):
             return StartState.REFUSED if failure.reason in NEED_THE_USER else StartState.UNREACHABLE
         watches = self._watches.all
@@ -59,7 +66,10 @@ class Readiness:
         elif reconciler.begins_in > 0.0:
             yield f"The first request waits for {reconciler.begins_in:.0f} s more, as `startDelay` says."
         elif self._discovery.catalogue is None or not reconciler.is_tried:
-            yield failure.message if failure else "The cluster is being discovered."
+            if plugin := self._credentials.awaited:
+                yield f"Waiting for credentials of the exec plugin {plugin}."
+            else:
+                yield failure.message if failure else "The cluster is being discovered."
         elif assignment is None:
             if not reconciler.desired.elsewhere:  # else the other shards have all watches
                 yield "The cluster serves nothing of what is configured."

@@ -74,7 +74,7 @@ class Supervisor:
         self._reconciler = Reconciler(
             config, self._tasks, self._apiservers, follower, discovery, self._watches, changed
         )
-        self._readiness = Readiness(self._reconciler, discovery, self._watches)
+        self._readiness = Readiness(self._reconciler, discovery, self._watches, credentials)
         snapshots = SnapshotBuilder(
             build,
             self._apiservers,

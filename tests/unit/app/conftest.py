@@ -11,7 +11,7 @@ from tests.unit.monitor.cluster import PODS, Cluster, Log, nowhere
 from tests.unit.monitor.conftest import cluster, jumping_time, log, pytest_asyncio_loop_factories
 from tests.unit.monitor.inside import BUILD, keep_writing, set_clocks
 from watchslo.config.model import Config
-from watchslo.kube.credentials import ClusterPlace
+from watchslo.kube.credentials import ClusterPlace, PluginRun
 from watchslo.monitor.supervisor import Supervisor
 
 __all__ = ("cluster", "jumping_time", "log", "pytest_asyncio_loop_factories")
@@ -39,8 +39,19 @@ def place() -> list[ClusterPlace]:
 
 
 @pytest.fixture
+def plugin() -> PluginRun:
+    """The exec plugin that commands wait for, if any."""
+    return PluginRun()
+
+
+@pytest.fixture
 def measured_cluster(
-    monkeypatch: pytest.MonkeyPatch, cluster: Cluster, run_jumping: Run, log: Log, place: list[ClusterPlace]
+    monkeypatch: pytest.MonkeyPatch,
+    cluster: Cluster,
+    run_jumping: Run,
+    log: Log,
+    place: list[ClusterPlace],
+    plugin: PluginRun,
 ) -> Cluster:
     """The cluster that commands measure, in which 10 pods change each second."""
     del log
@@ -56,7 +67,7 @@ def measured_cluster(
         return run_jumping(with_writes())
 
     def supervise(config: Config, *_: object, replay: bool) -> Supervisor:
-        return Supervisor(config, nowhere(*place), BUILD, lambda: 0.5, replay=replay)
+        return Supervisor(config, nowhere(place[-1] if place else None, plugin), BUILD, lambda: 0.5, replay=replay)
 
     monkeypatch.setattr("watchslo.app.measurement.run_on_loop", run)
     monkeypatch.setattr("watchslo.app.measurement.supervise", supervise)

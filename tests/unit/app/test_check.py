@@ -1,3 +1,4 @@
+import asyncio
 import json
 import os
 import re
@@ -12,14 +13,14 @@ import pytest
 from rich.progress import Progress
 
 from tests.support.loop import START_SECONDS as BEGINNING
-from tests.unit.monitor.cluster import Cluster, line
+from tests.unit.monitor.cluster import Cluster, Door, line
 from watchslo.app.check import CheckOptions, check
-from watchslo.app.measurement import UNREACHABLE_SECONDS
+from watchslo.app.measurement import START_SECONDS, UNREACHABLE_SECONDS, _start_obstacle
 from watchslo.errors import ConfigError
-from watchslo.kube.credentials import ClusterPlace
+from watchslo.kube.credentials import ClusterPlace, PluginRun
 from watchslo.model import Resource
 from watchslo.snapshot import Snapshot
-from watchslo.watch.failure import Reason
+from watchslo.watch.failure import Failure, Reason
 
 OPTIONS = CheckOptions(duration="20s", threshold=None, resources=("pods",))
 Check = Callable[..., int]
@@ -263,6 +264,29 @@ def test_cluster_that_answers_after_seconds_is_waited_for(
     monkeypatch.setattr("watchslo.app.measurement._start_obstacle", look)
     ask(replace(OPTIONS, duration="5s"))
     assert "being discovered" not in capsys.readouterr().out
+
+
+def test_login_by_a_plugin_is_waited_for_and_named(
+    ask: Check, plugin: PluginRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin.command = "kubelogin"
+    obstacles: list[str] = []
+    document = Door.document
+
+    async def answer(door: Door, path: str, accept: str = "") -> bytes | Failure:
+        if plugin.command:
+            await asyncio.sleep(2 * START_SECONDS)
+            plugin.command = None
+        return await document(door, path, accept)
+
+    def look(snapshot: Snapshot) -> str:
+        obstacles.append(_start_obstacle(snapshot))
+        return obstacles[-1]
+
+    monkeypatch.setattr(Door, "document", answer)
+    monkeypatch.setattr("watchslo.app.measurement._start_obstacle", look)
+    assert ask() == 0
+    assert obstacles[0] == "Waiting for credentials of the exec plugin kubelogin."
 
 
 @pytest.mark.parametrize(

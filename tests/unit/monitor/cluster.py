@@ -33,7 +33,7 @@ from watchslo.kube.client import (
     has_own_connection,
     request_class,
 )
-from watchslo.kube.credentials import Access, Address, ClusterPlace, Credentials, CredentialSource
+from watchslo.kube.credentials import Access, Address, ClusterPlace, Credentials, CredentialSource, PluginRun
 from watchslo.kube.limiter import Limiter, RequestClass
 from watchslo.kube.representation import Representation
 from watchslo.model import SERVICE, Reading, Resource
@@ -632,10 +632,10 @@ def _host(apiserver: str) -> str:
     return apiserver.rpartition(":")[0] or apiserver
 
 
-def nowhere(place: ClusterPlace | None = None) -> CredentialSource:
+def nowhere(place: ClusterPlace | None = None, plugin: PluginRun | None = None) -> CredentialSource:
     """Return a credential source that is never used."""
 
     async def load() -> Credentials:
         return Credentials(Access("http://nowhere.test"), {})
 
-    return CredentialSource(load, place=place)
+    return CredentialSource(load, place=place, plugin=plugin)

@@ -17,6 +17,7 @@ from watchslo.app.top.choice import Choice
 from watchslo.app.top.sources import Daemon, Measurement, Source
 from watchslo.app.view import NOT_YET, View
 from watchslo.errors import ConfigError, ConnectError, install_extra
+from watchslo.monitor.readiness import StartState
 from watchslo.timeline.format import part_note
 
 ONCE_SECONDS = 10.0  # of measurement before the single table of --once
@@ -89,9 +90,9 @@ async def _once(source: Source, watch: str | None) -> int:
 async def _until_up(source: Measurement) -> bool:
     """Wait until all watches are open, but not for what may never come; return whether any watch is open."""
     waited = 0.0
-    while waited < PATIENCE.get(source.start, 0.0):
+    while (state := source.start) is StartState.LOGIN or waited < PATIENCE.get(state, 0.0):
         await asyncio.sleep(LOOK_SECONDS)
-        waited += LOOK_SECONDS
+        waited = 0.0 if state is StartState.LOGIN else waited + LOOK_SECONDS
     return _is_open(await source.view())
 
 
