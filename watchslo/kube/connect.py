@@ -55,7 +55,7 @@ def connect(
 
 def _kubeconfigs(kubeconfig: str | None, environ: Mapping[str, str]) -> list[str]:
     if kubeconfig is not None:
-        if not Path(kubeconfig).is_file():
+        if not Path(kubeconfig).exists():
             raise ConnectError(f"{kubeconfig}: no such kubeconfig; name a file that exists")
         return [kubeconfig]
     listed = environ.get("KUBECONFIG") or os.path.join(environ.get("HOME", ""), ".kube", "config")  # noqa: PTH118

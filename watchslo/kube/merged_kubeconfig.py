@@ -180,6 +180,8 @@ def _present(value: Any) -> Any:
 
 def _read(path: str) -> _KubeconfigFile | None:
     """Return the content of a file; None if it does not exist."""
+    if Path(path).is_fifo():
+        raise ConnectError(f"{path}: is a pipe, which cannot be read again; write its content into a file")
     try:
         content = decode_yaml(Path(path).read_bytes())
         return msgspec.convert({} if content is None else content, _KubeconfigFile)

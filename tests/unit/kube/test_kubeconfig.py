@@ -622,6 +622,12 @@ class TestSeveral:
             several(tmp_path, config(), "{")
         assert str(caught.value).startswith(f"{tmp_path}/1/kubeconfig: not a kubeconfig; ")
 
+    async def test_pipe_is_refused(self, tmp_path: Path) -> None:
+        """It can be read only once, and waits for a writer."""
+        os.mkfifo(tmp_path / "pipe")
+        with pytest.raises(ConnectError, match="is a pipe, which cannot be read again; write its content into a file"):
+            connect_by_kubeconfig([str(tmp_path / "pipe")], None, {})
+
     async def test_folder_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(ConnectError, match="is a directory; put a readable kubeconfig there"):
             connect_by_kubeconfig([str(tmp_path)], None, {})
