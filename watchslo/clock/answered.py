@@ -1,7 +1,7 @@
 """When ticks were sent and answered: how long a commit had to wait until a tick showed it, whatever its revision.
 
-What holds ticks and events alike cannot be told apart: an event that waits with a tick arrives when that tick shows its
-commit. So latencies are *hidden* by ticks in flight. A median of the round trips says little about that, because a
+A stall that holds ticks and events alike cannot be seen: an event that waits with a tick arrives when that tick shows
+its commit. So latencies are *hidden* by ticks in flight. A median of the round trips says little about that, because a
 quantile of latencies is hidden by the slowest ticks. For each instant of a window, the hidden time is the time until
 the tick then in flight was answered, or 0 without one. The q-quantile of latencies is not resolved below the q-quantile
 of that over all instants of the window. A way that is held is held before the next tick finds it so. Therefore a flight

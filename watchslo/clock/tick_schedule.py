@@ -220,7 +220,7 @@ class TickSchedule:
         return cuts
 
     def _is_base(self, now: float, jitter: float) -> bool:
-        """Return whether a tick of the train that is sent now belongs to the base train; `jitter` is of the next gap."""
+        """Return whether a tick of the train that is sent now is of the base train; `jitter` is of the next gap."""
         if self._factor < 1.0 and now < self._base_due:
             return False
         since = self._base_due if self._factor < 1.0 and now - self._base_due < self.mean_gap else now

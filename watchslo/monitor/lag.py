@@ -22,7 +22,7 @@ LATE_SECONDS = 0.15
 SUSPENDED_SECONDS = 0.1  # shorter suspends are not noticed: clocks are read one after the other
 AT_ONCE_SECONDS = 0.01  # between two readings of a clock: this process did not stop in between
 BREAKING_SECONDS = 1.0  # after a longer suspend, connections are broken, or TCP waits as long again before it resends
-STOPPED_SECONDS = 1.0  # by then an apiserver may close the watch; what was committed meanwhile comes with the next one
+STOPPED_SECONDS = 1.0  # by then an apiserver may close the watch; later commits come with the next one
 SCHEDSTAT_BYTES = 128  # three numbers
 LAG_EDGES = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.5, 1.0, 5.0)
 

@@ -94,7 +94,7 @@ def test_suspend_between_two_beats_is_noted(beats: Beats) -> None:
 
 @pytest.mark.parametrize(("gap", "stopped"), [(0.9, False), (8.0, True)])
 def test_after_a_stop_nothing_is_a_sample_that_may_be_committed_in_it(beats: Beats, gap: float, stopped: bool) -> None:  # noqa: FBT001
-    """The apiserver may have closed the watch as too slow; the next one delivers what was committed meanwhile."""
+    """The apiserver may have closed the watch as too slow; the next one delivers what was committed in that time."""
     began = beats.now
     beats.beat(gap)
     beats.beat()
