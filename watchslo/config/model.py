@@ -315,7 +315,7 @@ class BurstConfig(_Section):
 
 
 class ClockConfig(_Section):
-    """How often ticks are sent, and to which namespace; `storage` states whether the storage is etcd.
+    """How often ticks are sent, and to which namespace if it may be read; `storage` states whether the storage is etcd.
 
     `interval` is the mean time between two ticks of the main clock through one apiserver, by all instances that share
     its ticks; with `metrics: proven`, some ticks are saved and follow events. The clocks of all other storages together

@@ -140,6 +140,10 @@ class ClockAssignment:
         """Send at most so many ticks a second in the bursts of each clock from now on."""
         self._burst_budget.limit(rate)
 
+    def namespace_of(self, resource: Resource) -> str:
+        """Return the namespace in which the main clock reads a resource."""
+        return self._planner.namespace_of(resource)
+
     # Apiservers and watches
 
     def join(self, apiserver: Apiserver) -> None:
@@ -252,7 +256,7 @@ class ClockAssignment:
 
     async def _tick(self, apiserver: Apiserver, resource: Resource) -> Reading | Failure:
         """Make one tick of the main clock; log a new plan once a tick of it is answered."""
-        answer = await apiserver.client.read_nothing(resource, self._config.namespace, "tick")
+        answer = await apiserver.client.read_nothing(resource, self._planner.namespace_of(resource), "tick")
         plan = self._planner.plan
         if isinstance(answer, Reading) and plan and self._logged != plan and resource in plan.resources:
             self._logged = plan

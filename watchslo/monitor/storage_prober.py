@@ -41,12 +41,16 @@ KIND = "detect_storage"  # of these requests
 class StorageProber:
     """Asks one apiserver until the kind of its storage is known; `Apiserver.storage` has the result.
 
-    It asks again if that is forgotten, as when the storage was restored. It reads in `namespace`, and only while
-    `wanted` returns True.
+    It asks again if that is forgotten, as when the storage was restored. It reads in the namespace that `namespace`
+    returns, and only while `wanted` returns True.
     """
 
     def __init__(
-        self, apiserver: Apiserver, namespace: str, wanted: Callable[[], bool], random: Callable[[], float]
+        self,
+        apiserver: Apiserver,
+        namespace: Callable[[], str],
+        wanted: Callable[[], bool],
+        random: Callable[[], float],
     ) -> None:
         self._apiserver = apiserver
         self._namespace = namespace
@@ -65,7 +69,7 @@ class StorageProber:
 
     async def _ask(self) -> float:
         """Ask once, and return the seconds to wait."""
-        found = await find_kind(self._apiserver.client, self._namespace)
+        found = await find_kind(self._apiserver.client, self._namespace())
         if isinstance(found, Failure):
             self._failures.record("storage_unknown", found)
             now = time.monotonic()

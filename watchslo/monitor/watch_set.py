@@ -33,6 +33,7 @@ from watchslo.monitor.sealer import Sealer
 from watchslo.monitor.slices import WorkSlices
 from watchslo.monitor.storage_prober import StorageProber
 from watchslo.monitor.task_supervisor import TaskSupervisor
+from watchslo.monitor.tick_planner import EVENTS
 from watchslo.monitor.watch_identity import WatchIdentity
 from watchslo.monitor.watch_session import WatchSession
 from watchslo.monitor.watch_statistics import WatchStatistics
@@ -235,7 +236,7 @@ class WatchSet:
         )
         self._tasks.start(("audits", apiserver.name), auditor.run)
         if self._config.clock.storage == "auto":
-            namespace = self._config.clock.namespace
+            namespace = partial(self.assignment.namespace_of, EVENTS)
             prober = StorageProber(apiserver, namespace, lambda: self._config.probes_storage, self._random)
             self._tasks.start(("storage", apiserver.name), prober.run)
         headroom = None

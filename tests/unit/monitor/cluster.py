@@ -405,6 +405,8 @@ class Door:
         cluster.asked.append((sent, kind, key))
         self.responsiveness.asked(sent)
         cluster.asked_at[self.name, kind] += 1
+        if namespace:
+            cluster.asked_in[kind].append(namespace)
         self.requests[kind, "200"] += 1
         of_etcd = cluster.link_late.get(_host(self.name), 0.0) if kind in CONSISTENT else 0.0
         await asyncio.sleep(ANSWER_SECONDS + cluster.slow_at.get(_host(self.name), 0.0) + of_etcd)
@@ -471,6 +473,7 @@ class Cluster(Door):
         self.address_watches: list[Watch] = []
         self.asked: list[tuple[float, str, str]] = []
         self.asked_at: Counter[tuple[str, str]] = Counter()  # by apiserver and kind
+        self.asked_in: defaultdict[str, list[str]] = defaultdict(list)  # the namespaces of requests, by their kind
         self.counted = Counted()
         self.watches: list[Watch] = []  # without those of audits
         self.history: list[tuple[Resource, int, bytes]] = []

@@ -108,7 +108,7 @@ async def probed(cluster: Cluster) -> AsyncIterator[Apiserver]:
     """Run a prober without a daemon, so that hours take no time."""
     apiserver = Apiserver("one", nowhere(), Limiter(20.0))
     apiserver.client = cluster  # type: ignore[assignment]
-    task = asyncio.create_task(StorageProber(apiserver, "default", lambda: True, lambda: 0.5).run())
+    task = asyncio.create_task(StorageProber(apiserver, lambda: "default", lambda: True, lambda: 0.5).run())
     yield apiserver
     assert not task.done()
     task.cancel()
