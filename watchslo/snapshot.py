@@ -458,15 +458,20 @@ class StreamReading:
     breakdown: DelayBreakdown | None = None
     reference: ReferenceReading | None = None
 
+    @property
+    def measurable(self) -> bool:
+        """Return False if its revisions are no numbers: it is set aside, which is no outage."""
+        return self.membership != "unparsable"
+
 
 @dataclass(frozen=True, slots=True)
 class TickerReading:
     """The ticks of one clock through one apiserver: `ticks` counts by result, `round_trips` in seconds.
 
-    `answered_ago` is the seconds since the last answer, `failure` the reason in a sentence while ticks fail.
-    `confirmed` is true once the ticks are known to read this clock's storage: only then they count. `gap` is the mean
-    time between two ticks, in seconds. `polls` says that the apiserver finds the commits of other servers by a poll,
-    which each tick starts at once.
+    `answered_ago` is the seconds since the last answer, `failure` the reason in a sentence while ticks fail. It is
+    `unusable` if ticks are answered, but not by a revision. `confirmed` is true once the ticks are known to read this
+    clock's storage: only then they count. `gap` is the mean time between two ticks, in seconds. `polls` says that the
+    apiserver finds the commits of other servers by a poll, which each tick starts at once.
     """
 
     apiserver: str
@@ -478,6 +483,7 @@ class TickerReading:
     confirmed: bool
     gap: float = 0.5
     polls: bool = False
+    unusable: bool = False
 
 
 class ReadUse(StrEnum):

@@ -157,7 +157,7 @@ def _values(pairs: Any, key: str) -> list[Any]:
 def _revision(text: Any) -> int | None:
     if not isinstance(text, str) or not re.fullmatch("[0-9]{1,19}", text):
         return None
-    return int(text) if int(text) <= LARGEST_REVISION else None
+    return int(text) if 0 < int(text) <= LARGEST_REVISION else None
 
 
 def _integer(text: str) -> float:

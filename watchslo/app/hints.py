@@ -56,13 +56,13 @@ def forbidden(view: View) -> Iterator[str]:
 
 
 def closed(view: View) -> Iterator[str]:
-    """Watches are closed for another reason; each reason is stated once."""
+    """Watches are closed for another reason, or can never be measured; each reason is stated once."""
     why = defaultdict(list)
     for line in view.lines:
         if _is_away(line) and line.reason not in CREDENTIALS:
             why[line.failure].append(line)
     for failure, lines in why.items():
-        yield f"Not open: {_named(lines)}. {failure}"
+        yield f"{'Not open' if lines[0].measurable else 'Set aside'}: {_named(lines)}. {failure}"
 
 
 def stalled(view: View) -> Iterator[str]:
@@ -83,7 +83,7 @@ def unclocked(view: View) -> Iterator[str]:
     yield from view.unproven
     if names := _named(line for line in view.lines if line.up and line.membership == "pending"):
         yield f"It is not proven yet that the revision clock applies to {names}: measure for longer."
-    if names := _named(line for line in view.lines if line.up and line.membership == "unparsable"):
+    if names := _named(line for line in view.lines if line.up and not line.measurable):
         yield f"The revisions of {names} are not numbers, so the time of their commits is unknown."
 
 

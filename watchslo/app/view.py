@@ -61,6 +61,11 @@ class Line:
         return placed(self.watch, self.apiserver)
 
     @property
+    def measurable(self) -> bool:
+        """Whether the revisions are numbers, as far as is known."""
+        return self.membership != "unparsable"
+
+    @property
     def judged(self) -> QuantileReading | None:
         """The quantile that the objective names."""
         return self.quantiles.get(self.quantile)

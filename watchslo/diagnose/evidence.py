@@ -368,7 +368,7 @@ class Memory:
             high=high,
             slow=tick is not None and self._is_slow(reading.name, tick, watches),
             silent_for=silent_for,
-            silent=silent_for > longest and not _is_refused(spanned),
+            silent=silent_for > longest and not (ticker and ticker.unusable) and not _is_refused(spanned),
             answers=sum(count for (_, code), count in recent.items() if code.isdigit()),
             cache_answers=recent.get(("probe_cache", "200"), 0),
             unanswered=sum(count for (_, code), count in spanned.items() if not code.isdigit()),

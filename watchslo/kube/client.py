@@ -41,6 +41,7 @@ from watchslo.watch.failure import (
     because,
     classify_status,
     parse_retry_after,
+    unmeasurable,
 )
 from watchslo.watch.lines import DEFAULT_LIMIT_BYTES, LineTooLong
 from watchslo.watch.messages import ListedObjects, ListRequest, WatchRequest
@@ -163,14 +164,14 @@ LONG_METRICS = f"The page of the metrics is longer than {LONGEST_METRICS_BYTES /
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One page of a list: `items` objects in `size` bytes, as sent; `revision` is None if it is not a number.
+    """One page of a list: `items` objects in `size` bytes, as sent.
 
     `objects` has uids and revisions, if they were requested and the representation has them. `remaining` is the number
     of objects after this page, if the apiserver sends it: only without selectors, and not on the last page. `sharded`
     says whether the apiserver confirms that it applied a shard selector.
     """
 
-    revision: int | None
+    revision: int
     items: int
     size: int
     continue_token: str | None
@@ -562,8 +563,6 @@ class Client:
         page = _page(await self._get(call))
         if isinstance(page, Failure):
             return page
-        if page.revision is None:
-            return because(Reason.UNPARSABLE, phase=Phase.LIST)
         return Reading(resource.key, page.sent, page.answered, page.revision, self.name)
 
     async def list_page(
@@ -902,8 +901,11 @@ def _page(
     listed = decode_list(answer.body, representation, with_objects=with_objects)
     if isinstance(listed, Failure):
         return listed
+    revision = parse_revision(listed.revision)
+    if revision is None:
+        return unmeasurable(listed.revision, Phase.LIST)
     return Page(
-        revision=parse_revision(listed.revision),
+        revision=revision,
         items=listed.items,
         size=answer.size,
         continue_token=listed.continue_token or None,

@@ -72,9 +72,10 @@ from watchslo.monitor.task_supervisor import TaskSupervisor
 from watchslo.monitor.tick_planner import TickPlanner
 from watchslo.snapshot import ReadUse
 from watchslo.watch.backoff import Backoff
-from watchslo.watch.failure import Failure
+from watchslo.watch.failure import Failure, Reason
 
 MAIN = "main"
+NO_NUMBERS = "This server's revisions are no numbers, so it cannot be measured."
 OTHERS_READ = 4  # when a tick goes backwards; several resources may have moved at once, though hardly all
 
 
@@ -129,7 +130,8 @@ class ClockAssignment:
             return None
         for name in self._apiservers:
             if failure := self.main.tickers[name].failures.now:
-                return failure.message
+                is_server = self._watches and all(watch.session.is_unparsable for watch in self._watches.values())
+                return NO_NUMBERS if is_server and failure.reason == Reason.UNPARSABLE else failure.message
         return (
             "No answered tick is known to come from this storage."
             if self.main.ticking

@@ -41,6 +41,7 @@ from watchslo.snapshot import (
     TickerReading,
 )
 from watchslo.watch.audit import detection_seconds
+from watchslo.watch.failure import UNUSABLE
 
 
 class SnapshotBuilder:
@@ -269,6 +270,7 @@ def _read_ticker(clock: DomainClock, apiserver: str, ticker: Ticker) -> TickerRe
         answered_ago=None if ticker.answered is None else time.monotonic() - ticker.answered,
         gap=clock.gap(apiserver),
         failure=ticker.failures.now.message if ticker.failures.now else None,
+        unusable=ticker.failures.now is not None and ticker.failures.now.reason in UNUSABLE,
         confirmed=any(clock.trusts((apiserver, one.key)) for one in ticker.resources),
         polls=clock.sealer.polls(apiserver),
     )

@@ -151,9 +151,8 @@ class WatchStatistics:
 
     def observe_list(self, page: Page) -> None:
         """Add the first page of a consistent list of the watched resource."""
-        if page.revision is not None:
-            apiserver, resource = self._identity.source
-            self.observe(Reading(resource, page.sent, page.answered, page.revision, apiserver), ReadUse.LIST)
+        apiserver, resource = self._identity.source
+        self.observe(Reading(resource, page.sent, page.answered, page.revision, apiserver), ReadUse.LIST)
 
     def _note_creations(self, batch: Batch) -> None:
         stamped = (

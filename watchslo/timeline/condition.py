@@ -205,8 +205,8 @@ def _condition(stream: StreamReading, window: WindowReading, *, is_late: bool) -
     condition = _CONDITIONS[verdict_on_events(stream.track.verdict, window.events)]
     if is_late or condition is Condition.LATE:
         return Condition.LATE
-    if not stream.up:
-        return Condition.CLOSED
+    if not (stream.up and stream.measurable):
+        return Condition.CLOSED if stream.measurable else Condition.NOT_MEASURED
     if stream.track.proven_only:
         return Condition.CONNECTED
     return Condition.IDLE if not window.events and stream.audit.result == IDLE else condition

@@ -105,6 +105,11 @@ class Assessment:
         return sorted(silent, key=lambda one: one.unresponsive_for or 0.0, reverse=True)
 
     @property
+    def measurable(self) -> list[WatchCondition]:
+        """The watches without those that are set aside, because their revisions are no numbers."""
+        return [line for line in self.lines if line.stream.measurable]
+
+    @property
     def clocks(self) -> list[DomainReading]:
         """The clocks that date watches; all of them if there are no watches yet."""
         used = {line.stream.domain for line in self.lines}
@@ -143,7 +148,7 @@ class Assessment:
             closed=bool(self.closed),
             caused=bool(self.snapshot.causes),
             undecided=found[Condition.UNDECIDED] > 0,
-            well=well > 0 or 0 < found[Condition.IDLE] == len(self.lines) - found[Condition.CLOSED],
+            well=well > 0 or 0 < found[Condition.IDLE] == len(self.measurable) - found[Condition.CLOSED],
         )
 
 
@@ -253,6 +258,8 @@ def _overloaded(_: Assessment) -> Sentence:
 
 def _clock_stopped(of: Assessment) -> Sentence:
     """Say since when no clock ticks, or which clock of several does not."""
+    if of.lines and not of.measurable:
+        return _no_data(of)
     snapshot, stopped = of.snapshot, of.stopped
     failures = (one.failure for domain in snapshot.domains if domain.name in stopped for one in domain.tickers)
     why = next(filter(None, failures), "")
@@ -319,7 +326,9 @@ def _undecided(of: Assessment) -> Sentence:
 
 def _good(of: Assessment) -> Sentence:
     """Say how many watches the verdict is based on, and up to where latencies look alike."""
-    text, figures = _connected(of) if of.of(Condition.CONNECTED) else _well(of.lines)
+    text, figures = _connected(of) if of.of(Condition.CONNECTED) else _well(of.measurable)
+    if aside := len(of.lines) - len(of.measurable):
+        figures = _both(figures, f"{counted(aside, 'other watch')} cannot be measured")
     if of.last_bad_wall is not None:
         figures = _both(figures, f"last bad minute {minute_of_day(of.last_bad_wall, of.now_wall)}")
     figures = _both(_both(figures, _slowest(of)), _unusual(of))
@@ -390,7 +399,9 @@ def _coarse(of: Assessment) -> float | None:
     return max((held for held, threshold in hidden if held >= COARSE_SHARE * threshold), default=None)
 
 
-def _no_data(_: Assessment) -> Sentence:
+def _no_data(of: Assessment) -> Sentence:
+    if of.lines and not of.measurable:
+        return "Cannot tell: nothing that is watched can be measured, because its revisions are no numbers.", "", None
     return "Cannot tell: no watch has had enough events lately.", "", None
 
 

@@ -17,11 +17,14 @@ _MOST_DIGITS = len(str(LARGEST_REVISION))
 
 
 def parse_revision(text: str | None) -> int | None:
-    """Return the revision of a resourceVersion, or None if it is no number (which KEP-5504 permits), or garbage."""
+    """Return the revision of a resourceVersion, or None if it is no number (which KEP-5504 permits), or garbage.
+
+    Nor is 0 a revision: in requests it stands for any.
+    """
     if not text or len(text) > _MOST_DIGITS or not (text.isascii() and text.isdigit()):
         return None
     revision = int(text)
-    return revision if revision <= LARGEST_REVISION else None
+    return revision if 0 < revision <= LARGEST_REVISION else None
 
 
 class ObjectMetadata(msgspec.Struct, frozen=True, gc=False, rename="camel"):

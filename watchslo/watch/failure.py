@@ -5,7 +5,7 @@ an open watch, or from the caller that saw the connection fail.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from http import HTTPStatus
 
@@ -278,6 +278,26 @@ def because(
         retry_after = float(min(max(retry_after, 0.0), LONGEST_RETRY_AFTER_SECONDS))  # it may be too large for a float
     return Failure(reason, closed, action, message.format(verb=phase.verb), retry_after, status, continue_token)
 
+
+def unmeasurable(resource_version: str | None, phase: Phase) -> Failure:
+    """Return the failure of a resource whose lists have this resourceVersion, which is no revision."""
+    failure = because(Reason.UNPARSABLE, phase=phase)
+    if not resource_version:
+        why = "Lists have no resourceVersion"
+    elif resource_version == "0":
+        why = "Lists have the resourceVersion 0, which is no revision"
+    elif resource_version.isdigit():
+        return failure
+    else:
+        why = "Revisions are no numbers"
+    return replace(failure, message=f"{why}, so no change can be dated.")
+
+
+UNUSABLE = frozenset(
+    {Reason.GARBAGE, Reason.UNEXPECTED_STATUS, Reason.NOT_ACCEPTABLE, Reason.BAD_REQUEST, Reason.INVALID}
+    | {reason for reason, (_, action, _) in RULES.items() if action is Action.WAIT}
+)
+"""The reasons of answers that cannot be used: they are answers all the same, so nothing is silent."""
 
 ENDED = because(Reason.FORCED)
 """A clean end of a watch, as the reader of the connection sees it; the machine decides whether it was the deadline."""

@@ -65,6 +65,7 @@ VIEWS = {
     "stalled": view(stream(audit={"stalled_for": 12.0, "result": "stalled"})),
     "clock not proven": view(stream(membership="pending")),
     "revisions are no numbers": view(stream(membership="unparsable")),
+    "set aside": view(closed("unparsable", membership="unparsable")),
     "unproven apiserver": view(stream(), apiservers=(readings.OTHER,)),
     "no events at all": view(*quiet("a")),
     "no events of two of three": view(stream(), *quiet("db")),

@@ -478,20 +478,34 @@ class TestListPage:
         assert page.sent < page.answered
         assert client.requests == {("list", "200"): 1}
 
-    @pytest.mark.parametrize(
-        ("body", "revision", "items", "token"),
-        [
-            (b'{"metadata":{"resourceVersion":"x"},"items":[{},{},{}]}', None, 3, None),
-            (b'{"metadata":{"resourceVersion":"7","continue":""},"items":null}', 7, 0, None),
-        ],
-        ids=["odd revision", "null"],
-    )
-    async def test_page_of_a_list_counts_its_items(
-        self, server: Server, client: Client, body: bytes, revision: int | None, items: int, token: str | None
-    ) -> None:
-        server.script = [answer(body)]
+    async def test_page_of_an_empty_list_may_be_null(self, server: Server, client: Client) -> None:
+        server.script = [answer(b'{"metadata":{"resourceVersion":"7","continue":""},"items":null}')]
         page = await self.list_(client)
-        assert (page.revision, page.items, page.continue_token) == (revision, items, token)
+        assert (page.revision, page.items, page.continue_token) == (7, 0, None)
+
+    @pytest.mark.parametrize(
+        ("metadata", "why"),
+        [
+            (b"{}", "Lists have no resourceVersion, so no change can be dated."),
+            (
+                b'{"resourceVersion":"0"}',
+                "Lists have the resourceVersion 0, which is no revision, so no change can be dated.",
+            ),
+            (b'{"resourceVersion":"1234/5678"}', "Revisions are no numbers, so no change can be dated."),
+            (
+                b'{"resourceVersion":"9999999999999999999"}',
+                "The revision is not a number below 2^62, so this resource cannot be measured.",
+            ),
+        ],
+    )
+    async def test_list_without_a_revision_says_what_it_has_instead(
+        self, server: Server, client: Client, metadata: bytes, why: str
+    ) -> None:
+        server.script = [answer(b'{"metadata":' + metadata + b',"items":[{},{},{}]}')]
+        failure = await client.list_page(PODS, None, Selectors(), FIRST, Representation.TABLE)
+        assert isinstance(failure, Failure)
+        assert failure.reason is Reason.UNPARSABLE
+        assert failure.message == why
 
     @pytest.mark.parametrize("representation", [Representation.TABLE, Representation.METADATA])
     async def test_page_has_the_remaining_item_count(

@@ -29,6 +29,7 @@ STALLED = readings.changed(SILENT, audit={"stalled_for": 33.5})
 CLOSED = replace(WITHIN, up=False)
 DOWN = replace(CLOSED, down_for=12.0)
 UNOPENED = readings.changed(CLOSED, received={"last_wall": None})
+ASIDE = replace(CLOSED, membership="unparsable")
 CAUSE = readings.SNAPSHOT.causes[0]
 STORAGE = replace(
     CAUSE,
@@ -134,6 +135,9 @@ def situations() -> Mapping[str, Headline]:
         "All are idle": say(IDLE, IDLE),
         "None is within, and not all are idle": say(IDLE, FEW),
         "There is no watch": say(),
+        "One of all can never be measured": say(WITHIN, WITHIN, ASIDE),
+        "All that can be measured are idle": say(IDLE, IDLE, ASIDE),
+        "None can ever be measured": say(ASIDE, ASIDE),
         # Late and stalled
         "One is late": say(WITHIN, LATE),
         "One is late for almost a minute": say(LATE, after=59.0),

@@ -206,7 +206,7 @@ def test_decode_status_of_other_json_is_an_empty_status() -> None:
 @pytest.mark.parametrize(
     ("text", "revision"),
     [
-        ("0", 0),
+        ("0", None),
         ("42", 42),
         ("007", 7),
         ("4611686018427387903", 2**62 - 1),

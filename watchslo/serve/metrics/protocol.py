@@ -90,8 +90,8 @@ def _unseen_sum(stream: StreamReading) -> Found:
 WATCHES = (
     gauge(
         "watch_up",
-        "1 if the watch is open, else 0.",
-        basic=per_watch(lambda s: s.up),
+        "1 if the watch is open, else 0; absent if the resource can never be measured.",
+        basic=per_watch(lambda s: s.up if s.measurable else None),
         proven=True,
     ),
     gauge(
