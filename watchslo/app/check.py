@@ -135,6 +135,8 @@ def _watch(line: Line, unproven: str | None) -> dict[str, object]:
         "threshold": line.threshold,
         "quantile": line.quantile,
         "events": line.events,
+        "received": line.received,
+        "undated": line.undated,
         "p50": _reading(line.quantiles.get(0.5)),
         "p99": _reading(line.quantiles.get(0.99)),
         "p999": _reading(line.quantiles.get(0.999)),

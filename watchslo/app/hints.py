@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from watchslo.app.view import Line, View
 from watchslo.timeline.condition import WatchVerdict
-from watchslo.timeline.format import duration, percentile, some_of
+from watchslo.timeline.format import counted, duration, percentile, some_of
 from watchslo.timeline.headline import COARSE_SHARE
 from watchslo.watch.audit import AuditResult as Audit
 from watchslo.watch.failure import Reason
@@ -81,7 +81,7 @@ def stalled(view: View) -> Iterator[str]:
 def unclocked(view: View) -> Iterator[str]:
     """Revisions do not show when a change was committed, or not yet."""
     yield from view.unproven
-    if names := _named(line for line in view.lines if line.up and line.membership == "pending"):
+    if names := _named(line for line in view.lines if line.up and line.membership == "pending" and not line.undated):
         yield f"It is not proven yet that the revision clock applies to {names}: measure for longer."
     if names := _named(line for line in view.lines if line.up and not line.measurable):
         yield f"The revisions of {names} are not numbers, so the time of their commits is unknown."
@@ -89,11 +89,23 @@ def unclocked(view: View) -> Iterator[str]:
 
 def quiet(view: View) -> Iterator[str]:
     """Resources without changes have no latency."""
-    names = _named(line for line in view.lines if line.up and not line.events and line.stalled_for is None)
-    if names and any(line.events for line in view.lines):
+    silent = (line for line in view.lines if line.up and not (line.events or line.undated))
+    names = _named(line for line in silent if line.stalled_for is None)
+    if names and any(line.events or line.undated for line in view.lines):
         yield f"No events for {names}: how late they would be is unknown."
     elif names:
         yield f"No events for {names}: watch a resource that changes, such as {ALWAYS_BUSY}."
+
+
+def undated(view: View) -> Iterator[str]:
+    """Events came, but none of them is a sample: that is not the same as no event."""
+    why = defaultdict(list)
+    for line in view.lines:
+        if line.undated:
+            why[line.undated].append(line)
+    for reason, lines in why.items():
+        came = counted(sum(line.received for line in lines), "event")
+        yield f"{came} of {_named(lines)} came, and none was dated: {reason}."
 
 
 def few_events(view: View) -> Iterator[str]:
@@ -131,7 +143,7 @@ def unresolved(view: View) -> Iterator[str]:
 
 
 PROBLEMS: tuple[HintRule, ...] = (overloaded, forbidden, closed, stalled, unclocked)
-DOUBTS: tuple[HintRule, ...] = (quiet, few_events, undecided, unresolved)
+DOUBTS: tuple[HintRule, ...] = (undated, quiet, few_events, undecided, unresolved)
 """Each rule finds one kind of problem or doubt; the gravest comes first."""
 
 

@@ -12,8 +12,9 @@ from watchslo.documents import decode_document
 from watchslo.errors import UNDECODABLE
 from watchslo.model import Interval
 from watchslo.serve.status import condition_of, conditions_in
-from watchslo.snapshot import QuantileReading, Snapshot, StreamReading, WindowVerdict
+from watchslo.snapshot import DomainReading, QuantileReading, Snapshot, StreamReading, WindowVerdict
 from watchslo.timeline.condition import NO_WINDOW, P99, Condition, WatchVerdict, placed, verdict_on, verdict_on_events
+from watchslo.timeline.explanation import why_undated
 from watchslo.timeline.format import printable
 from watchslo.timeline.timeline import Account
 
@@ -32,6 +33,7 @@ class Line:
 
     `condition` is what the page calls its state; a newer daemon may have conditions that are unknown here.
     `failure` is the last failure in a sentence and `reason` in one word; `tainted` is the share of tainted events.
+    `received` counts the live events that came, and `undated` says why none of them was dated, if that is so.
     """
 
     watch: str
@@ -47,6 +49,8 @@ class Line:
     failure: str | None
     reason: str | None
     tainted: float
+    received: int
+    undated: str | None
     threshold: float
     quantile: float
     min_events: int
@@ -101,7 +105,7 @@ class View:
 def view_of(snapshot: Snapshot, account: Account | None = None) -> View:
     """Return the view of our own measurement."""
     monitor = snapshot.monitor
-    conditions = conditions_in(account)
+    conditions, clocks = conditions_in(account), _stopped(snapshot.domains)
     return _printable(
         View(
             at_wall=snapshot.at_wall,
@@ -111,7 +115,10 @@ def view_of(snapshot: Snapshot, account: Account | None = None) -> View:
             cluster=monitor.instance.cluster,
             part=monitor.instance.part,
             elsewhere=monitor.shard.elsewhere,
-            lines=_sorted(_line_of(stream, condition_of(stream, conditions)) for stream in snapshot.streams),
+            lines=_sorted(
+                _line_of(stream, condition_of(stream, conditions), clocks.get(stream.domain))
+                for stream in snapshot.streams
+            ),
             causes=tuple(_cause(one.evidence, one.cause, one.confidence, one.next) for one in snapshot.causes),
             unproven=tuple(f"Unproven: {one.unproven}." for one in snapshot.apiservers if one.unproven),
             not_ready=monitor.not_ready,
@@ -120,7 +127,8 @@ def view_of(snapshot: Snapshot, account: Account | None = None) -> View:
     )
 
 
-def _line_of(stream: StreamReading, condition: Condition) -> Line:
+def _line_of(stream: StreamReading, condition: Condition, clock: str | None) -> Line:
+    """Return the line of a watch; `clock` is why its clock does not tick, if it does not."""
     window, objective, failure = stream.track.judged or NO_WINDOW, stream.track.objective, stream.session.last_failure
     stalled_for, down_for = stream.audit.stalled_for, stream.down_for
     verdict = verdict_on_events(stream.track.verdict, window.events)
@@ -138,6 +146,10 @@ def _line_of(stream: StreamReading, condition: Condition) -> Line:
         failure=failure.message if failure else None,
         reason=failure.reason if failure else None,
         tainted=_share(stream.track.unmeasured, stream.received.events),
+        received=stream.received.changes,
+        undated=_undated(
+            stream.received.changes, objective.verdicts, stream.track.unmeasured, stream.membership, clock
+        ),
         threshold=objective.threshold,
         quantile=objective.quantile,
         min_events=objective.min_events,
@@ -180,6 +192,7 @@ class _RemoteObjective(_RemotePart, frozen=True):
     threshold: float
     min_events: int
     quantile: float = P99
+    verdicts: dict[str, int] = {}
 
 
 class _RemoteLatency(_RemotePart, frozen=True):
@@ -226,9 +239,14 @@ class _RemoteApiserver(_RemotePart, frozen=True):
     unproven: str | None
 
 
+class _RemoteTicker(_RemotePart, frozen=True):
+    failure: str | None = None
+
+
 class _RemoteDomain(_RemotePart, frozen=True):
     name: str
     median_round_trip: float | None
+    tickers: list[_RemoteTicker] = []
 
 
 class _RemoteVerdict(_RemotePart, frozen=True):
@@ -278,6 +296,7 @@ def read(body: bytes) -> View:
         status = decode_document(body, _RemoteStatus)
     except UNDECODABLE:
         raise UnreadableError from None
+    clocks = _stopped(status.domains)
     return _printable(
         View(
             at_wall=status.at.timestamp(),
@@ -287,7 +306,7 @@ def read(body: bytes) -> View:
             cluster=status.monitor.instance.cluster or status.monitor.cluster,
             part=status.monitor.instance.part,
             elsewhere=status.monitor.shard.elsewhere,
-            lines=_sorted(_line_in(stream) for stream in status.streams),
+            lines=_sorted(_line_in(stream, clocks.get(stream.domain)) for stream in status.streams),
             causes=tuple(_cause(one.evidence, one.cause, one.confidence, one.next) for one in status.causes),
             unproven=tuple(f"Unproven: {one.unproven}." for one in status.apiservers if one.unproven),
             not_ready=tuple(status.monitor.not_ready),
@@ -296,7 +315,7 @@ def read(body: bytes) -> View:
     )
 
 
-def _line_in(stream: _RemoteStream) -> Line:
+def _line_in(stream: _RemoteStream, clock: str | None) -> Line:
     latency, objective, failure = stream.latency, stream.latency.objective, stream.last_failure
     minute = next((one for one in latency.windows if one.name == NO_WINDOW.name), _RemoteWindow(NO_WINDOW.name, 0, []))
     window = latency.judged or minute
@@ -304,6 +323,7 @@ def _line_in(stream: _RemoteStream) -> Line:
     decided = latency.verdict or _bounds_verdict(quantiles.get(objective.quantile), window.events, objective)
     verdict, stalled_for = verdict_on_events(decided, window.events), stream.stalled_for
     verdict = verdict_on(verdict, objective.threshold, stalled_for=stalled_for, down_for=stream.down_for)
+    received = sum(count for type_, count in stream.events.items() if type_ != "ERROR")
     return Line(
         watch=stream.watch,
         apiserver=stream.apiserver,
@@ -318,6 +338,8 @@ def _line_in(stream: _RemoteStream) -> Line:
         failure=failure.message if failure else None,
         reason=failure.reason if failure else None,
         tainted=_share(stream.latency.unmeasured, stream.events),
+        received=received,
+        undated=_undated(received, objective.verdicts, latency.unmeasured, stream.membership, clock),
         threshold=objective.threshold,
         quantile=objective.quantile,
         min_events=objective.min_events,
@@ -360,6 +382,19 @@ def _sentence(text: str, figures: str) -> str:
 
 def _cause(evidence: str, cause: str, confidence: str, action: str) -> str:
     return f"{evidence} ({cause}, {confidence} confidence) {action}"
+
+
+def _stopped(domains: Iterable[DomainReading | _RemoteDomain]) -> dict[str, str]:
+    """Return why clocks do not tick through any apiserver, by their names."""
+    failures = {domain.name: [ticker.failure for ticker in domain.tickers] for domain in domains}
+    return {name: why[0] for name, why in failures.items() if why and why[0] and all(why)}
+
+
+def _undated(
+    received: int, verdicts: Mapping[str, int], unmeasured: Mapping[str, int], membership: str, clock: str | None
+) -> str | None:
+    """Return why none of the events that came is a sample; None if one is, or if none came."""
+    return why_undated(unmeasured, membership, clock) if received and not sum(verdicts.values()) else None
 
 
 def _share(unmeasured: Mapping[str, int], events: Mapping[str, int]) -> float:

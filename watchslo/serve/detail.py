@@ -34,24 +34,12 @@ from watchslo.snapshot import (
 from watchslo.timeline.condition import MAXIMUM, P50, P99, P999, WatchCondition, quantile_of
 from watchslo.timeline.day import Minute, Minutes
 from watchslo.timeline.events import affects
-from watchslo.timeline.explanation import explanation
+from watchslo.timeline.explanation import INITIAL, NO_SAMPLE, explanation
 from watchslo.timeline.format import ABSENT, counted, duration, estimated, moment, percentile
 from watchslo.timeline.timeline import Account, Timeline
 
 MOST_HAPPENED = 50  # events of one watch
 HOUR_SECONDS, HOUR_MINUTES = 3600.0, 60
-INITIAL = "initial"  # an event of a list: nothing to measure
-NOT_MEASURED = {
-    "before_clock": "committed before the first tick",
-    "domain": "of another revision sequence",
-    "pending": "not known in time to be of this revision sequence",
-    "tainted": "watchslo was late to read them",
-    "own_queue": "committed while the watch waited for a limit, a right or credentials of watchslo",
-    "unsealed": "no tick came in time",
-    "unparsable": "the revision is not a number below 2^62",
-}
-"""Why events are not samples, by the reasons of the metrics."""
-
 NO_DELAY = {
     "tainted": "watchslo was late to read them",
     "reopened": "one of the watches opened in between",
@@ -261,7 +249,7 @@ def _guarantees(stream: StreamReading, domain: DomainReading | None, detection: 
     lost = {reason: count for reason, count in track.unmeasured.items() if count and reason != INITIAL}
     live = track.timespan.total + sum(lost.values())
     yield "Measured", f"{_share(track.timespan.total, live)} of {counted(live, 'event')}" if live else ABSENT
-    yield "Not measured", "; ".join(f"{n:,}: {NOT_MEASURED.get(why, why)}" for why, n in lost.items()) or "none"
+    yield "Not measured", "; ".join(f"{n:,}: {NO_SAMPLE.get(why, why)}" for why, n in lost.items()) or "none"
     resolution = domain.resolution if domain else None
     yield "Resolution", f"latencies below {duration(resolution)} look alike" if resolution else ABSENT
     yield from _checked(stream.guarantees)

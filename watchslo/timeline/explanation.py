@@ -1,9 +1,23 @@
 """Why a watch is in its condition, in one sentence, and how sure that is. Pure."""
 
+from collections.abc import Mapping
+
 from watchslo.timeline.condition import Condition, WatchCondition
 from watchslo.timeline.format import counted, duration
 
 REFUSED = "refused"  # the reason of a failure to connect
+INITIAL = "initial"  # an event of a list: nothing to measure
+NO_SAMPLE = {
+    "before_clock": "committed before the first tick",
+    "domain": "of another revision sequence",
+    "pending": "not known in time to be of this revision sequence",
+    "tainted": "watchslo was late to read them",
+    "own_queue": "committed while the watch waited for a limit, a right or credentials of watchslo",
+    "unsealed": "no tick came in time",
+    "unparsable": "the revision is not a number below 2^62",
+}
+"""Why events are not samples, by the reasons of the metrics."""
+
 CONFIDENCE = "95%"
 """Of verdicts by the times of the ticks, which decide if the proven bounds do not."""
 
@@ -52,7 +66,23 @@ def _idle(_: WatchCondition) -> str:
     return "No event came, and an audit proved that there was none to deliver."
 
 
+def why_undated(unmeasured: Mapping[str, int], membership: str, clock: str | None) -> str:
+    """Return why no event of a watch is a sample: the reason of most, or why its `clock` does not tick."""
+    lost = {reason: count for reason, count in unmeasured.items() if count and reason != INITIAL}
+    if lost:
+        most = max(lost, key=lambda reason: lost[reason])
+        return NO_SAMPLE.get(most, most)
+    if clock:
+        return f"the revision clock does not tick. {clock.rstrip('.')}"
+    if membership == "pending":
+        return "it is not proven yet that the revision clock applies to them; measure for longer"
+    return "no tick followed them yet"
+
+
 def _not_measured(line: WatchCondition) -> str:
+    failure = line.stream.session.last_failure
+    if failure and not line.stream.measurable:
+        return f"The resource is set aside. {failure.message}"
     return f"No event of the last {duration(line.window.length)} was measured."
 
 

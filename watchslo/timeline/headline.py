@@ -402,7 +402,7 @@ def _coarse(of: Assessment) -> float | None:
 def _no_data(of: Assessment) -> Sentence:
     if of.lines and not of.measurable:
         return "Cannot tell: nothing that is watched can be measured, because its revisions are no numbers.", "", None
-    return "Cannot tell: no watch has had enough events lately.", "", None
+    return "Cannot tell: no watch has had enough measured events lately.", "", None
 
 
 _SENTENCES: Mapping[OverallVerdict, Callable[[Assessment], Sentence]] = {

@@ -30,7 +30,8 @@ DOCUMENTED = [
     *("watches", "guarantees", "causes", "notReady", "hints"),
 ]
 DOCUMENTED_OF_A_WATCH = [
-    *("watch", "apiserver", "resource", "group", "verdict", "condition", "threshold", "quantile", "events"),
+    *("watch", "apiserver", "resource", "group", "verdict", "condition", "threshold", "quantile"),
+    *("events", "received", "undated"),
     *("p50", "p99", "p999", "judged", "state", "stalled", "down", "unproven", "failure"),
 ]
 

@@ -1,6 +1,6 @@
 """Problems and doubts of a measurement, as sentences with a remedy."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -30,7 +30,14 @@ def closed(reason: str, **other: Any) -> StreamReading:
 
 
 def quiet(names: str) -> list[StreamReading]:
-    return [stream(None, 0, watch=name) for name in names]
+    return [readings.changed(undated(watch=name), received={"events": {}}) for name in names]
+
+
+def undated(unmeasured: Mapping[str, int] | None = None, **other: Any) -> StreamReading:
+    """Return a watch of which no event is a sample."""
+    made = stream(None, 0, **other)
+    objective = replace(made.track.objective, verdicts={})
+    return replace(made, track=replace(made.track, objective=objective, unmeasured=unmeasured or {}))
 
 
 def view(*streams: StreamReading, seconds: float = 60.0, tainted: float = 0.0, **parts: Any) -> View:
@@ -47,6 +54,7 @@ def ticking(trip: float) -> list[Any]:
     return [replace(domain, resolution=trip) for domain in readings.SNAPSHOT.domains]
 
 
+UNTICKED = replace(readings.DOMAIN, tickers=(replace(readings.TICKER, failure="You may not list it; grant it."),))
 CLOSED_FOR_TWO_REASONS = view(
     *(closed(reason, watch=name) for name, reason in zip("abcd", ("forbidden", "throttled") * 2, strict=True)),
     not_ready=("b has not been opened yet: No, wait.", "The revision clock does not tick: no."),
@@ -70,6 +78,10 @@ VIEWS = {
     "no events at all": view(*quiet("a")),
     "no events of two of three": view(stream(), *quiet("db")),
     "no events of many": view(stream(), *quiet("abcdef")),
+    "events of another sequence": view(undated({"initial": 90, "domain": 85, "tainted": 1}), *quiet("d")),
+    "events of a clock that does not tick": view(undated(membership="pending"), domains=[UNTICKED]),
+    "events that may be of another sequence": view(undated(membership="pending")),
+    "events of a moment ago": view(undated(), undated(watch="b")),
     "one event too few": view(stream(UNDECIDED, 99)),
     "too few events in the longest measurement": view(stream(UNDECIDED, 9), seconds=300.0),
     "enough events, but undecided": view(stream(UNDECIDED, 100)),

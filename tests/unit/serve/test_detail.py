@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from tests.support.transcripts import of_states
 from tests.unit.serve import readings
-from watchslo.serve.detail import MOST_HAPPENED, NOT_MEASURED, WatchDetail, details
+from watchslo.serve.detail import MOST_HAPPENED, WatchDetail, details
 from watchslo.snapshot import QuantileReading, Snapshot, StreamReading, TransportReading
+from watchslo.timeline.explanation import NO_SAMPLE
 from watchslo.timeline.timeline import Timeline
 
 
@@ -125,7 +126,7 @@ def test_hour_has_median_and_highest_estimate() -> None:
 
 
 def test_each_reason_why_an_event_is_not_measured_is_explained() -> None:
-    assert {*readings.TRACK.unmeasured} - {*NOT_MEASURED} == {"initial"}
+    assert {*readings.TRACK.unmeasured} - {*NO_SAMPLE} == {"initial"}
 
 
 def test_details_are_valid_json() -> None:
