@@ -12,8 +12,12 @@ from watchslo.app.http_endpoint import HttpEndpoint
 from watchslo.documents import decode_document
 from watchslo.errors import UNDECODABLE, ConnectError
 from watchslo.report.queries import MetricSeries
+from watchslo.timeline.format import counted, printable
 
 RECENT_SECONDS = 3600.0  # a series without samples for so long counts as absent
+LONGEST_QUOTE = 300  # characters of what a Prometheus says
+MOST_WARNINGS = 3  # the same one may be repeated for each series, with another name in it
+PARTIAL = "Prometheus says that its answers are partial: what some of its storage nodes hold is missing."  # isPartial
 _T = TypeVar("_T")
 
 
@@ -25,7 +29,10 @@ class Sample(msgspec.Struct):
 
     @property
     def number(self) -> float:
-        return float(self.value[1])
+        try:
+            return float(self.value[1])
+        except ValueError:
+            return math.nan
 
 
 class _Vector(msgspec.Struct, rename="camel"):
@@ -77,11 +84,14 @@ class _Alertmanagers(msgspec.Struct, rename="camel"):
 class Prometheus:
     """The HTTP API of a Prometheus; each method raises ConnectError with the reason if there is no usable answer.
 
-    `option` is the option of the command line that a user gives its token with.
+    `option` is the option of the command line that a user gives its token with. `doubts` are sentences about answers
+    that may be incomplete: the warnings of Thanos and Mimir, and partial answers of VictoriaMetrics.
     """
 
     def __init__(self, endpoint: HttpEndpoint, option: str = "--prometheus-token-file") -> None:
         self._endpoint = endpoint
+        self._warnings: dict[str, None] = {}
+        self._is_partial = False
         self._refusals: Mapping[int, str] = {
             HTTPStatus.UNAUTHORIZED: f"it requires a valid token; pass one with {option}",
             HTTPStatus.FORBIDDEN: f"this identity may not read it; pass another token with {option}",
@@ -95,7 +105,17 @@ class Prometheus:
     async def query_range(self, expression: str, start: float, end: float, step: float) -> list[MetricSeries]:
         """Return the matrix of a query that is evaluated every `step` seconds."""
         times = {"start": f"{start:.3f}", "end": f"{end:.3f}", "step": f"{step:.0f}"}
-        return (await self._get("/api/v1/query_range", _Matrix, query=expression, **times)).result
+        found = (await self._get("/api/v1/query_range", _Matrix, query=expression, **times)).result
+        return [series for one in found if (series := one.finite).values]
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """Why answers so far may be incomplete, in sentences."""
+        warnings = [*self._warnings]
+        sentences = [f"Prometheus warns: {text.rstrip('.')}." for text in warnings[:MOST_WARNINGS]]
+        if more := len(warnings[MOST_WARNINGS:]):
+            sentences.append(f"Prometheus has {counted(more, 'more warning')}.")
+        return (*([PARTIAL] if self._is_partial else []), *sentences)
 
     async def targets(self) -> list[ScrapeTarget]:
         return (await self._get("/api/v1/targets", _Targets, state="active")).active_targets
@@ -120,13 +140,47 @@ class Prometheus:
     async def _get(self, path: str, form: type[_T], **query: str) -> _T:
         status, body = await self._endpoint.get(path, query)
         if status != HTTPStatus.OK:
-            raise ConnectError(self._refusals.get(status, f"it answers {status}"))
+            raise ConnectError(self._refusals.get(status) or f"it answers {status}{_quoted_error(status, body)}")
         try:
-            data = msgspec.json.decode(body, type=_PrometheusAnswer).data
-            return decode_document(data, form)
+            answer = msgspec.json.decode(body, type=_PrometheusAnswer)
+            data = decode_document(answer.data, form)
         except UNDECODABLE:
             raise ConnectError("the answer is not one of a Prometheus; check the URL") from None
+        self._warnings |= dict.fromkeys(map(_quotable, _texts(answer.warnings)))
+        self._is_partial |= bytes(answer.is_partial) == b"true"
+        return data
 
 
-class _PrometheusAnswer(msgspec.Struct):
+class _PrometheusAnswer(msgspec.Struct, rename="camel"):
+    """What is said next to the data is not required to have any form: the data counts without it."""
+
     data: msgspec.Raw
+    warnings: msgspec.Raw = msgspec.Raw(b"null")
+    is_partial: msgspec.Raw = msgspec.Raw(b"false")
+
+
+_ABOUT_QUERIES = (HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY)
+
+
+class _PrometheusError(msgspec.Struct):
+    error: str
+
+
+def _texts(warnings: msgspec.Raw) -> list[str]:
+    try:
+        return decode_document(warnings, list[str] | None) or []  # type: ignore[arg-type]
+    except UNDECODABLE:
+        return [bytes(warnings).decode(errors="replace")]
+
+
+def _quoted_error(status: int, body: bytes) -> str:
+    """Return what a Prometheus says of a request that it refuses; other servers may say anything."""
+    try:
+        said = msgspec.json.decode(body, type=_PrometheusError).error
+    except UNDECODABLE:
+        said = body.decode(errors="replace") if status in _ABOUT_QUERIES else ""
+    return f": {_quotable(said)}" if said.strip() and "<" not in said[:LONGEST_QUOTE] else ""
+
+
+def _quotable(text: str) -> str:
+    return printable(" ".join(text.split()))[:LONGEST_QUOTE]

@@ -191,7 +191,8 @@ async def _ask_prometheus(options: ReportOptions, url: str, period: ReportPeriod
             answers = await _answers(server, settings, period)
         except ConnectError as error:
             raise ConnectError(f"{endpoint.place}: {error}") from None
-    return prometheus.report_of(answers, period, endpoint.place, now_wall, _cluster(answers, settings))
+    cluster = _cluster(answers, settings)
+    return prometheus.report_of(answers, period, endpoint.place, now_wall, cluster, server.doubts)
 
 
 async def _answers(
@@ -218,7 +219,9 @@ async def _require_metrics(server: Prometheus, settings: RuleSettings, period: R
         f"count by (job) (last_over_time(watchslo_build_info[{seconds:.0f}s]))", builds.start, builds.end, builds.step
     )
     names = sorted(filter(None, (printable(one.metric.get("job", "")) for one in jobs)))
-    if names:
+    if server.doubts:
+        remedy = server.doubts[0].rstrip(".")
+    elif names:
         remedy = f"metrics of watchslo come from the job {some_of(names)}: pass --job-selector 'job=\"{names[0]}\"'"
     else:
         remedy = "check the URL, and whether it scraped watchslo then; `watchslo doctor --prometheus` finds out why not"
@@ -237,4 +240,4 @@ def _cluster(answers: Mapping[Asked, list[MetricSeries]], settings: RuleSettings
             f"--cluster-label: the metrics are of several clusters, {some_of([*map(printable, names)])}; choose one "
             f"with --job-selector '{printable(matcher)}'"
         )
-    return names[0] or None
+    return next(iter(names), None) or None

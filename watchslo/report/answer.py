@@ -81,6 +81,8 @@ def _doubt(report: IncidentReport, between: str) -> str:
     if unjudged > UNJUDGED_SHARE * expected:
         many = f"{unjudged:,} of {counted(expected, 'minute')}"
         return f"No watch was proven late {between}, but {many} could not be judged."
+    if report.own.doubts:
+        return f"No watch was proven late {between}, but the answers may be incomplete."
     return ""
 
 

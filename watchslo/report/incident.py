@@ -203,12 +203,14 @@ class PresentVerdict:
 class OwnRecord:
     """What limits the figures: for how long watchslo itself could not keep up, and sentences about the rest.
 
-    `absent` has the minutes of the period in which no instance of watchslo ran, by index.
+    `absent` has the minutes of the period in which no instance of watchslo ran, by index. `doubts` are sentences about
+    answers that may be incomplete.
     """
 
     overloaded_seconds: float | None = None
     absent: frozenset[int] = frozenset()
     notes: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)  # no slots: see `overall`

@@ -32,6 +32,7 @@ _Key = tuple[str, str]
 """The apiserver and the name of a watch."""
 
 GUARANTEES = tuple(Guarantee)
+_VERDICTS = {float(minute): minute for minute in Minute}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +45,17 @@ class _Span:
 
 
 def report_of(
-    answers: Answers, period: ReportPeriod, place: str, made_wall: float, cluster: str | None
+    answers: Answers,
+    period: ReportPeriod,
+    place: str,
+    made_wall: float,
+    cluster: str | None,
+    doubts: Sequence[str] = (),
 ) -> IncidentReport:
-    """Return the report from the Prometheus at the URL `place`; the answer to `Asked.BUILDS` must not be empty."""
+    """Return the report from the Prometheus at the URL `place`.
+
+    `doubts` are sentences about answers that may be incomplete.
+    """
     versions = sorted(one.metric.get("version", "unknown") for one in answers[Asked.BUILDS])
     proven_only = not answers[Asked.MINUTES] and bool(answers[Asked.EVENTS])
     absent = _absent(answers[Asked.PRESENT], period, made_wall)
@@ -55,7 +64,7 @@ def report_of(
     first = next((minute for minute in range(period.minutes) if minute not in absent), 0)
     return IncidentReport(
         title=printable(f"watchslo: {cluster}" if cluster else "watchslo"),
-        source=printable(f"the Prometheus at {place} (watchslo {some_of(versions)})"),
+        source=printable(f"the Prometheus at {place}{f' (watchslo {some_of(versions)})' if versions else ''}"),
         made_wall=made_wall,
         period=period,
         known_wall=max(period.since_wall, period.begin_of(first)),
@@ -68,6 +77,7 @@ def report_of(
             overloaded_seconds=max((one.last for one in answers[Asked.OVERLOADED]), default=None),
             absent=frozenset(minute for minute in absent if minute > first),
             notes=tuple(_notes(answers, proven_only=proven_only)),
+            doubts=tuple(doubts),
         ),
         proven_only=proven_only,
         violated=any(one.last > 0.0 for one in answers[Asked.VIOLATIONS]),
@@ -141,7 +151,7 @@ def _points(
 
 
 def _minutes(series: MetricSeries, period: ReportPeriod) -> tuple[Minute, ...]:
-    verdicts = {minute_of(at, period): Minute(int(value)) for at, value in series.numbers}
+    verdicts = {minute_of(at, period): _VERDICTS.get(value, Minute.NO_DATA) for at, value in series.numbers}
     return tuple(verdicts.get(minute, Minute.NO_DATA) for minute in range(period.minutes))
 
 

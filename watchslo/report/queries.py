@@ -35,6 +35,11 @@ class MetricSeries(msgspec.Struct, frozen=True):
     values: list[tuple[float, str]]
 
     @property
+    def finite(self) -> "MetricSeries":
+        """The series without values that are no finite numbers: none of the metrics has such a value."""
+        return MetricSeries(self.metric, [(at, text) for at, text in self.values if _is_finite(text)])
+
+    @property
     def numbers(self) -> list[tuple[float, float]]:
         """The times and the values as numbers."""
         return [(at, float(text)) for at, text in self.values]
@@ -42,6 +47,13 @@ class MetricSeries(msgspec.Struct, frozen=True):
     @property
     def last(self) -> float:
         return float(self.values[-1][1])
+
+
+def _is_finite(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 class Asked(StrEnum):

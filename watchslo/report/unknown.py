@@ -18,6 +18,7 @@ def unknowns(report: IncidentReport) -> tuple[str, ...]:
 
 
 def _sentences(report: IncidentReport) -> Iterator[str]:
+    yield from report.own.doubts
     if report.known_wall >= report.period.since_wall + MINUTE_SECONDS:
         yield f"Nothing is known before {at(report.known_wall)}."
     if report.own.absent:

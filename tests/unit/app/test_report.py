@@ -1,5 +1,6 @@
 """`watchslo report`: the period, what it asks a daemon or a Prometheus, what it writes, and how it fails."""
 
+import itertools
 import json
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -14,8 +15,12 @@ from aiohttp.test_utils import TestServer
 from tests.unit.report.incidents import BEGIN_WALL, QUIET, bodies
 from watchslo.app import report as command
 from watchslo.app.http_endpoint import DaemonCredentials
+from watchslo.app.prometheus_client import PARTIAL
 from watchslo.app.report import ReportOptions, period_of
 from watchslo.errors import ConfigError, ConnectError, WatchsloError
+from watchslo.report.brief import as_brief
+from watchslo.report.html import as_html
+from watchslo.report.markdown import as_markdown
 from watchslo.report.queries import Asked, queries
 from watchslo.rules.settings import RuleSettings
 
@@ -24,6 +29,11 @@ PODS = {"apiserver": "service", "group": "", "resource": "pods", "watch": "pods"
 STATUS, FEED, SERIES = "/api/v1/status", "/api/v1/events", "/api/v1/series"
 
 Answers = Mapping[str, Any]
+
+
+def refusal(status: int, body: bytes) -> Callable[[web.Request], web.Response]:
+    """Return an endpoint that answers with an error and this text."""
+    return lambda _: web.Response(status=status, body=body)
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +56,8 @@ async def serving(answers: Answers) -> AsyncIterator[str]:
     async def answer(request: web.Request) -> web.StreamResponse:
         given = answers.get(request.path, 404)
         given = given(request) if callable(given) else given
+        if isinstance(given, web.Response):
+            return given
         if isinstance(given, int):
             return web.Response(status=given)
         if request.path != FEED:
@@ -155,7 +167,7 @@ class TestDaemon:
 class TestPrometheus:
     settings = RuleSettings(cluster_label="cluster")
 
-    def answers(self, **found: Sequence[tuple[Mapping[str, str], float]]) -> Callable[[web.Request], bytes]:
+    def answers(self, **found: Sequence[tuple[Mapping[str, str], object]]) -> Callable[[web.Request], bytes]:
         """Return an endpoint that answers each query with series of one value, by what is asked."""
         period = period_of("45m", None, NOW_WALL)
         texts = {query.expression: asked for asked, query in queries(self.settings, period).items()}
@@ -211,6 +223,10 @@ class TestPrometheus:
             (403, "pass another token with --token-file"),
             (404, "it does not serve this part of the API of Prometheus"),
             (b"<html>", "the answer is not one of a Prometheus"),
+            (refusal(422, b'{"status":"error","error":"too many\\nsamples"}'), "it answers 422: too many samples"),
+            (refusal(400, b"bad_data: the range is too long"), "it answers 400: bad_data: the range is too long"),
+            (refusal(502, b"<html>Bad gateway</html>"), "it answers 502"),
+            (refusal(503, b""), "it answers 503"),
         ],
     )
     async def test_unusable_answers_are_one_sentence(self, answer: object, why: str) -> None:
@@ -218,6 +234,59 @@ class TestPrometheus:
             await self.ask(answer)
         assert str(refused.value).startswith("http://127.0.0.1:")
         assert why in str(refused.value)
+
+    @pytest.mark.parametrize(
+        ("said", "doubts"),
+        [
+            ({}, []),
+            ({"warnings": None, "isPartial": False, "infos": ["PromQL info: it might be no counter"]}, []),
+            ({"warnings": ["No StoreAPIs matched.", "no\x1bstore"]}, [0, 1]),
+            ({"warnings": [1, "No StoreAPIs matched."]}, [0]),
+            ({"warnings": "No StoreAPIs matched."}, ['Prometheus warns: "No StoreAPIs matched.".']),
+            ({"isPartial": True}, [PARTIAL]),
+            ({"warnings": [*"abcde"]}, [*(f"Prometheus warns: {text}." for text in "abc"), 2]),
+        ],
+    )
+    async def test_what_is_said_next_to_the_data_is_not_known(
+        self, said: Mapping[str, object], doubts: Sequence[str | int]
+    ) -> None:
+        minutes = [({**PODS}, 1.0)]
+        answer = self.answers(builds=[({"version": "1.2.3"}, 1.0)], minutes=minutes)
+
+        def doubtful(request: web.Request) -> bytes:
+            return json.dumps(json.loads(answer(request)) | said).encode()
+
+        made = await self.ask(doubtful)
+        texts = {
+            0: "Prometheus warns: No StoreAPIs matched.",
+            1: "Prometheus warns: no?store.",
+            2: "Prometheus has 2 more warnings.",
+        }
+        assert made.own.doubts == tuple(texts[one] if isinstance(one, int) else one for one in doubts)
+
+    async def test_doubts_are_named_if_there_are_no_metrics(self) -> None:
+        partial = {"data": {"resultType": "matrix", "result": []}, "isPartial": True}
+        with pytest.raises(
+            ConnectError, match=r"no metrics of watchslo .*; Prometheus says that its answers are partial"
+        ):
+            await self.ask(json.dumps(partial).encode())
+
+    async def test_metrics_that_are_missing_a_moment_later_end_no_report(self) -> None:
+        usual, count = self.answers(builds=[({"version": "1.2.3"}, 1.0)]), itertools.count()
+        made = await self.ask(lambda request: usual(request) if next(count) == 0 else self.answers()(request))
+        assert "watchslo" not in made.source
+
+    @pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf", "1e400", "no number", "7", "-1", "1.5", "1e300"])
+    async def test_no_value_of_any_query_ends_the_report(self, value: str) -> None:
+        usual: dict[str, Any] = {"builds": [({"version": "1.2.3"}, 1.0)], "clusters": [({"cluster": "prod"}, 1.0)]}
+        answer = self.answers(**usual)
+        odd = self.answers(**{asked: [(PODS, value)] for asked in Asked if asked not in usual})
+
+        def either(request: web.Request) -> bytes:
+            return answer(request) if json.loads(answer(request))["data"]["result"] else odd(request)
+
+        made = await self.ask(either)
+        assert all(write(made) for write in (as_brief, as_markdown, as_html))
 
     async def test_wrong_options_are_refused(self) -> None:
         with pytest.raises(ConfigError, match="--job-selector: x is not a selector"):

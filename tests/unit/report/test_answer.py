@@ -14,6 +14,7 @@ from watchslo.report.incident import (
     EventCounts,
     IncidentReport,
     LatencyCurve,
+    OwnRecord,
     PresentVerdict,
     ReportPeriod,
     WatchRecord,
@@ -107,6 +108,9 @@ REPORTS: dict[str, Callable[[], IncidentReport]] = {
     "known late in its course": lambda: judged(NONE, NONE, NONE, GOOD, known_wall=BEGIN_WALL + 180),
     "proven events only": lambda: judged(NONE, proven_only=True),
     "good with an active cause": lambda: judged(GOOD, causes=(slow(),)),
+    "good by answers that may be incomplete": lambda: replace(
+        judged(GOOD), own=OwnRecord(doubts=("Prometheus warns: no store.",))
+    ),
     "good and complete": lambda: judged(GOOD),
     "gaps of each kind": with_gaps,
 }
@@ -128,7 +132,7 @@ def test_only_a_period_that_is_known_without_bad_minutes_and_violations_is_good(
     made: Callable[[], IncidentReport],
 ) -> None:
     report = made()
-    is_sound = not (report.bad_watches or report.violated or report.causes or report.proven_only)
+    is_sound = not (report.bad_watches or report.violated or report.causes or report.proven_only or report.own.doubts)
     is_known = all(minute is GOOD for watch in report.watches for minute in watch.minutes[: report.expected_minutes])
     is_good = is_sound and is_known and not (report.now and report.now.level is Level.BAD)
     assert (answer(report).level is Level.GOOD) is is_good

@@ -23,6 +23,7 @@ from watchslo.app.doctor.findings import (
     problem,
     summary,
     unchecked,
+    warning,
     worst_first,
 )
 from watchslo.app.doctor.instance import check_instance
@@ -151,12 +152,14 @@ def _prometheus_check(config: Config, options: DoctorOptions) -> DeploymentCheck
 
     async def check(endpoint: HttpEndpoint) -> list[DeploymentFinding]:
         prometheus, detail = Prometheus(endpoint), Detail(config.metrics)
-        return [
+        found = [
             *await limited("scrapes", check_scrapes(prometheus, settings.job_selector, __version__)),
             *await limited("rules", check_rules(prometheus, rule_groups(config, settings))),
             *await limited("alerts", check_alertmanagers(prometheus)),
             *await limited("dashboards", check_panels(prometheus, queries, detail), PANELS_SECONDS),
         ]
+        remedy = "Look at what it stores and queries: metrics may be missing in the findings about it."
+        return [*found, *(warning("Prometheus", doubt, remedy) for doubt in prometheus.doubts)]
 
     return partial(_ask, "Prometheus", server, check)
 

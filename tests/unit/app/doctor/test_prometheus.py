@@ -1,5 +1,6 @@
 """What a Prometheus answers about targets, versions and Alertmanagers, and what is said about it."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -8,9 +9,11 @@ from aiohttp import web
 
 from tests.unit.app.doctor.server import serving, success, vector
 from tests.unit.app.doctor.shown import findings_transcript
+from watchslo.app.doctor import DoctorOptions, _prometheus_check
 from watchslo.app.doctor.findings import DeploymentFinding, FindingLevel
 from watchslo.app.doctor.prometheus import check_alertmanagers, check_scrapes, scrape_findings, version_findings
-from watchslo.app.prometheus_client import Prometheus, Sample, ScrapeTarget
+from watchslo.app.prometheus_client import PARTIAL, Prometheus, Sample, ScrapeTarget
+from watchslo.config.model import Config
 from watchslo.errors import ConnectError
 
 PROBLEM, WARNING, UNCHECKED, GOOD = FindingLevel
@@ -128,6 +131,20 @@ async def test_unusable_answers_become_sentences(answer: object, why: str) -> No
         with pytest.raises(ConnectError, match=why) as refused:
             await Prometheus(endpoint).query("up")
     assert "secret" not in str(refused.value)
+
+
+async def test_doubts_about_answers_are_findings() -> None:
+    answer = vector(({"job": "watchslo"}, 1)) | {"isPartial": True}
+    async with serving({"/api/v1/query": answer}) as endpoint:
+        found = await _prometheus_check(Config(), DoctorOptions(prometheus=endpoint.place))()
+    assert [finding.text for finding in found if finding.subject == "Prometheus"] == [PARTIAL]
+
+
+async def test_value_that_is_no_number_is_unknown() -> None:
+    samples = [{"metric": {}, "value": [0, text]} for text in ("NaN", "many")]
+    async with serving({"/api/v1/query": success({"resultType": "vector", "result": samples})}) as endpoint:
+        found = await Prometheus(endpoint).query("up")
+    assert all(math.isnan(sample.number) for sample in found)
 
 
 async def test_query_reads_native_histograms_too() -> None:
