@@ -25,6 +25,7 @@ Keys = tuple[int | str, ...]
 _Section = TypeVar("_Section", bound=BaseModel)
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_OF_ANOTHER_FORM = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)|\$([A-Za-z_][A-Za-z0-9_]*)")  # of manifests and shells
 _RESOLVED = {"tag:yaml.org,2002:null", "tag:yaml.org,2002:merge"}
 _CONSTRUCTED = {
     "tag:yaml.org,2002:null",
@@ -148,6 +149,10 @@ class _YamlDocument:
             case list():
                 return [self._substituted(item, (*keys, place), environ) for place, item in enumerate(value)]
             case str():
+                if other := _OF_ANOTHER_FORM.search(value):
+                    # As it is, it would select nothing, and a watch without events looks idle.
+                    name = other[1] or other[2]
+                    raise self._error(keys, f"{other[0]} is not replaced here; write ${{{name}}}")
                 for name in _VARIABLE.findall(value):
                     if not environ.get(name):
                         # An empty value is refused too: `spec.nodeName=` would silently mean all unscheduled pods.
