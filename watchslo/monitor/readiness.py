@@ -1,5 +1,6 @@
 """Whether the daemon measures what it should, and if not, why."""
 
+import time
 from collections.abc import Iterator
 from enum import Enum, auto
 
@@ -80,10 +81,10 @@ class Readiness:
     def _not_running(self, assignment: ClockAssignment) -> Iterator[str]:
         if assignment.not_ticking:
             yield f"The revision clock does not tick: {assignment.not_ticking}"
-        watches = self._watches.all
+        watches, now = self._watches.all, time.monotonic()
         opened = {watch.identity.label for watch in watches if watch.session.started}
         for watch in watches:
             label, session = watch.identity.label, watch.session
             if not session.started and not (session.failure and label in opened):  # another apiserver has it
                 where = placed(label, watch.identity.apiserver.name)
-                yield f"{where} has not been opened yet: {session.failure or session.state}"
+                yield f"{where} has not been opened yet: {session.obstacle(now)}"

@@ -48,6 +48,8 @@ from watchslo.watch.strategy import REPLAY, TAIL
 from watchslo.watch.transitions import State
 
 BEHIND_SECONDS = 1.0  # an event later than this came from a backlog
+SLOW_OPENING_SECONDS = 5.0  # from the request for a watch to its headers, which come at once unless it is queued
+UNANSWERED = "Lists are answered, but not the watch: a proxy on the way may hold it back; turn off its buffering."
 LISTING_NOTHING = (TAIL.name, REPLAY.name)
 LIST_SECONDS = 600.0  # for so long the duration of the last list predicts that of the next one
 IN_RECORD = (Guarantee.UNIQUE, Guarantee.TYPED)  # their events are in the record of deliveries
@@ -142,6 +144,12 @@ class WatchSession:
     def failure(self) -> str | None:
         """What is wrong now, in a sentence; None while nothing is."""
         return self._failures.now.message if self._failures.now else None
+
+    def obstacle(self, now: float) -> str:
+        """Return why the watch is not open, in a sentence; or its state, if nothing is wrong yet."""
+        if (self._driver.machine.opening_for(now) or 0.0) >= SLOW_OPENING_SECONDS:
+            return UNANSWERED
+        return self.failure or self.state
 
     @property
     def last_failure(self) -> FailureReading | None:

@@ -219,6 +219,13 @@ class Machine:
         """Return True if a list is in progress or due, also one in parallel to the watch."""
         return self._list is not None
 
+    def opening_for(self, now: float) -> float | None:
+        """Return for how many seconds a watch has been requested without an answer; None if none is."""
+        if self.state is not State.OPENING:
+            return None
+        assert self._watch is not None
+        return now - (self._watch.requested if self._watch.sent is None else self._watch.sent)
+
     def inherit(self, revision: int, now: float) -> None:
         """Continue, before `Begin`, from another machine that had reached `revision` and ended at `now`."""
         self.revision = revision

@@ -84,6 +84,16 @@ class TestDelay:
             assert run.not_ready() == ()
 
 
+class TestOpening:
+    async def test_watch_that_is_not_answered_has_a_reason(self, cluster: Cluster) -> None:
+        cluster.hanging.add("watch")
+        async with running(config("pods"), start=4) as run:
+            assert run.not_ready() == ("pods has not been opened yet: opening",)
+            await asyncio.sleep(STARTED_SECONDS)
+            (why,) = run.not_ready()
+        assert why.startswith("pods has not been opened yet: Lists are answered, but not the watch: a proxy")
+
+
 class TestMissing:
     async def test_missing_resource_is_an_error_at_start(self, cluster: Cluster) -> None:
         run = Running(config("pods", "podz"))

@@ -37,6 +37,7 @@ from watchslo.watch.messages import (
     RelistReason,
     Reopen,
     Reset,
+    Sent,
     Start,
     WakeAt,
     WatchRequest,
@@ -160,6 +161,17 @@ def test_new_machine_has_no_revision() -> None:
     assert machine.strategy is TAIL
     assert machine.revision is None
     assert machine.failure is None
+
+
+def test_opening_lasts_from_the_request_that_left_this_process_to_the_answer() -> None:
+    run = listing()
+    assert run.machine.opening_for(run.now) is None
+    run.page()
+    assert run.machine.opening_for(run.now + 3.0) == 3.0
+    run.feed(Sent(run.op), after=2.0)
+    assert run.machine.opening_for(run.now + 3.0) == 3.0
+    run.feed(Opened(run.op))
+    assert run.machine.opening_for(run.now) is None
 
 
 def test_pages_have_the_configured_size() -> None:
