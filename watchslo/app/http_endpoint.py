@@ -15,6 +15,7 @@ import aiohttp
 
 from watchslo.errors import ConfigError, ConnectError
 from watchslo.kube.credentials import clean_token, read_text, tls_context
+from watchslo.kube.network_failure import redirect_target
 
 ANSWER_SECONDS = 5.0
 LONGEST_BODY_BYTES = 64 * 2**20  # the status of 900 watches has 8 MB
@@ -90,6 +91,10 @@ class HttpReader:
             async with self._session.get(
                 url, params=query, headers=headers, allow_redirects=False, server_hostname=host
             ) as answer:
+                if target := redirect_target(answer):
+                    raise ConnectError(
+                        f"it redirects to {target} ({answer.status}); a proxy may want a login, or the URL has changed"
+                    )
                 return HttpAnswer(answer.status, await _body(answer, until), _date(answer))
         except (aiohttp.ClientError, OSError) as error:  # timeouts are OSErrors too
             raise ConnectError(explain(error, program, self._seconds)) from None

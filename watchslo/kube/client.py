@@ -26,7 +26,7 @@ from watchslo.kube.credentials import Address, CredentialSource
 from watchslo.kube.decoding import decode_answer
 from watchslo.kube.limiter import Limiter, RequestClass
 from watchslo.kube.list_body import decode_list
-from watchslo.kube.network_failure import FAULTS, fault
+from watchslo.kube.network_failure import FAULTS, fault, redirect_target
 from watchslo.kube.representation import JSON, PROTOBUF, Representation
 from watchslo.model import SERVICE, Reading, Resource
 from watchslo.snapshot import TransportReading
@@ -832,8 +832,18 @@ async def _refusal(response: aiohttp.ClientResponse, call: _Call) -> Failure:
         response.release()
     status, text = _read_status(body)
     failure = classify_status(response.status, status, parse_retry_after(response.headers.get("Retry-After")), phase)
+    if failure.reason is Reason.UNEXPECTED_STATUS:
+        return replace(failure, message=_unexpected(response))
     quote = _quotable(failure.reason, text)
     return replace(failure, message=f"{failure.message} It says: {quote}") if quote else failure
+
+
+def _unexpected(response: aiohttp.ClientResponse) -> str:
+    """Return what an answer is whose status apiservers do not send; where it leads is shown without its query."""
+    said = f"{_address(response)} answers {response.status}"
+    if target := redirect_target(response):
+        return f"{said} and redirects to {target}: a proxy may want a login; write the address of the apiserver."
+    return f"{said}, which is no status of an apiserver; check the address, and the proxies on the way."
 
 
 def _read_status(body: bytes) -> tuple[ApiStatus | None, str]:
@@ -848,7 +858,7 @@ def _read_status(body: bytes) -> tuple[ApiStatus | None, str]:
     return None, "" if is_protobuf else body.decode(errors="replace")
 
 
-_INTERNAL = (Reason.SERVER_ERROR, Reason.UNEXPECTED_STATUS, Reason.CONVERSION)
+_INTERNAL = (Reason.SERVER_ERROR, Reason.CONVERSION)
 
 
 def _quotable(reason: Reason, text: str) -> str:

@@ -3,14 +3,33 @@
 import errno
 import ssl
 from dataclasses import replace
+from http import HTTPStatus
 
 import aiohttp
+from yarl import URL
 
 from watchslo.errors import ConnectError
 from watchslo.watch.failure import Failure, Phase, Reason, because
 
 FAULTS = (aiohttp.ClientError, aiohttp.http_exceptions.HttpProcessingError, OSError, ConnectError)
 """The exceptions that a request may raise without an error in this program; timeouts are OSErrors too."""
+
+BUFFERED = "If lists are answered, a proxy on the way holds the watch back: turn off its buffering."
+LONGEST_TARGET = 200  # characters of a URL
+
+
+def redirect_target(response: aiohttp.ClientResponse) -> str | None:
+    """Return where a redirect leads, without query and fragment, which may have secrets; None if it is no redirect."""
+    location = response.headers.get("Location", "")
+    if response.status // 100 != HTTPStatus.MULTIPLE_CHOICES // 100 or not location:
+        return None
+    try:
+        target = response.url.join(URL(location))
+    except ValueError:
+        return None
+    shown = str(target.with_user(None).with_query(None).with_fragment(None) if target.host else target)
+    return shown[:LONGEST_TARGET] if shown.isprintable() else None
+
 
 _BY_ERRNO = {
     errno.ECONNREFUSED: Reason.REFUSED,
@@ -31,18 +50,19 @@ _TLS_REMEDIES = {  # by OpenSSL's X509_V_ERR_*
 
 def fault(error: Exception, address: str, phase: Phase) -> Failure:
     """Return the failure for one of `FAULTS`; its message names the address and the remedy."""
-    reason, message = _classify(error, address)
+    reason, message = _classify(error, address, phase)
     return replace(because(reason, phase=phase), message=message)
 
 
-def _classify(error: Exception, address: str) -> tuple[Reason, str]:
+def _classify(error: Exception, address: str, phase: Phase) -> tuple[Reason, str]:
     match error:
         case ConnectError():
             return Reason.CREDENTIALS, f"No credentials: {error}."
         case aiohttp.ClientConnectorError() | aiohttp.ConnectionTimeoutError():
             return _classify_connect_error(error, address)
         case TimeoutError():
-            return Reason.TIMEOUT, f"No answer from {address} in time."
+            advice = f" {BUFFERED}" if phase is Phase.OPEN else ""
+            return Reason.TIMEOUT, f"No answer from {address} in time.{advice}"
         case aiohttp.ClientPayloadError() | aiohttp.ServerDisconnectedError():
             return _classify_interruption(error, address)
         case OSError():

@@ -25,6 +25,20 @@ async def test_get_returns_status_and_body_and_escapes_the_query() -> None:
     assert asked == (422, b'up{job=~"a+b&c"}')
 
 
+async def test_redirect_says_where_it_leads_without_its_query() -> None:
+    async def answer(_: web.Request) -> web.Response:
+        raise web.HTTPFound("https://sso.test/login?state=secret#x")
+
+    app = web.Application()
+    app.router.add_get("/", answer)
+    async with (
+        TestServer(app) as server,
+        HttpEndpoint(str(server.make_url("")), DaemonCredentials(), "a Prometheus") as endpoint,
+    ):
+        with pytest.raises(ConnectError, match=r"^it redirects to https://sso.test/login \(302\); a proxy may want"):
+            await endpoint.get("/")
+
+
 def test_url_error_names_the_kind_of_server() -> None:
     with pytest.raises(ConfigError, match=r"^ftp://x is not the URL of an Alertmanager; .*:9093$"):
         HttpEndpoint("ftp://x", DaemonCredentials(), "an Alertmanager")
