@@ -165,6 +165,7 @@ def demo(duration: float | None, fault: str | None, listen: str | None) -> None:
 @click.option("--duration", default="60s", show_default=True, help="How long to measure, 5s to 5m.")
 @click.option("--threshold", help="Threshold of the objective; default: that of the configuration (1s).")
 @click.option("--resource", "resources", multiple=True, help="Measure only this resource; can be repeated.")
+@click.option("-n", "--namespace", help="Namespace of the resources that are named; default: all namespaces.")
 @output_option
 def check(
     config: Path | None,
@@ -173,6 +174,7 @@ def check(
     duration: str,
     threshold: str | None,
     resources: tuple[str, ...],
+    namespace: str | None,
     output: Literal["table", "json"],
 ) -> None:
     """Measure a cluster once and print the result.
@@ -181,7 +183,7 @@ def check(
     """
     from watchslo.app.check import CheckOptions, check  # noqa: PLC0415 - each command imports only its own parts
 
-    options = CheckOptions(duration=duration, threshold=threshold, resources=resources)
+    options = CheckOptions(duration=duration, threshold=threshold, resources=resources, namespace=namespace)
     sys.exit(check(config, kubeconfig, context, options, output))
 
 

@@ -26,11 +26,15 @@ HEADLINE_STYLES = {Level.GOOD: "green", Level.BAD: "bold red", Level.UNKNOWN: "y
 
 @dataclass(frozen=True, slots=True)
 class CheckOptions:
-    """Options of the command line; without resources, those of the configuration are measured."""
+    """Options of the command line; without resources, those of the configuration are measured.
+
+    The resources are watched in `namespace`, or in all.
+    """
 
     duration: str
     threshold: str | None
     resources: tuple[str, ...]
+    namespace: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,7 @@ def check(
     logs.set_up("console", "error")
     period = MeasurementPeriod(seconds_of(options.duration, WINDOWS[-1], "5m"), _so_far)
     window = next(length for length in WINDOWS if period.seconds <= length)
-    config = narrow(load(file)[0], options.resources, options.threshold, window)
+    config = narrow(load(file)[0], options.resources, options.threshold, window, options.namespace)
     if not config.judges_quantiles:
         raise ConfigError(f"{file}: metrics: proven has no quantile to judge; remove it, or use another file")
     origin = "--resource" if options.resources else f"{file}: watch"

@@ -51,13 +51,20 @@ def load(path: Path | None, environ: Mapping[str, str] = os.environ) -> tuple[Co
         raise ConfigError(f"{path}: nested too deeply; write it as the documentation shows") from None
 
 
-def narrow(config: Config, resources: Iterable[str], threshold: str | None, window: float) -> Config:
+def narrow(
+    config: Config, resources: Iterable[str], threshold: str | None, window: float, namespace: str | None = None
+) -> Config:
     """Return the configuration limited to these resources, with one threshold and one window in seconds for all.
 
-    Without resources or without a threshold, those of the configuration stay. Raises ConfigError that names the option
-    of the command line.
+    Without resources or without a threshold, those of the configuration stay. The resources are watched in `namespace`,
+    if one is given. Raises ConfigError that names the option of the command line.
     """
-    watches = tuple(_from_option("--resource", WatchConfig, resource=name) for name in dict.fromkeys(resources))
+    place = {} if namespace is None else {"namespace": namespace}
+    _from_option("--namespace", WatchConfig, resource="pods", **place)
+    names = dict.fromkeys(resources)
+    if place and not names:
+        raise ConfigError("--namespace: it is for the resources that --resource names; name some of them")
+    watches = tuple(_from_option("--resource", WatchConfig, resource=name, **place) for name in names)
     narrowed = config.model_copy(update={"watch": watches}) if watches else config
     given = {} if threshold is None else {"threshold": threshold}
     given_objective = _from_option("--threshold", ObjectiveConfig, **given)

@@ -303,6 +303,24 @@ def test_invalid_duration_is_refused(ask: Check, duration: str, message: str) ->
         ask(replace(OPTIONS, duration=duration))
 
 
+def test_rights_in_one_namespace_suffice(ask: Check, cluster: Cluster) -> None:
+    cluster.namespace = "mine"
+    assert ask(replace(OPTIONS, namespace="mine")) == 0
+    assert {"mine"} < {*cluster.asked_in["tick"], "default"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"namespace": "No"}, "^--namespace: No is not a namespace"),
+        ({"namespace": "mine", "resources": ()}, "^--namespace: it is for the resources that --resource names"),
+    ],
+)
+def test_unusable_namespace_is_refused(ask: Check, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        ask(replace(OPTIONS, **changes))
+
+
 def test_unknown_resource_names_the_option(ask: Check) -> None:
     with pytest.raises(ConfigError, match=r"^--resource: the apiserver serves no resource podz; did you mean pods"):
         ask(replace(OPTIONS, resources=("podz",)))
