@@ -66,7 +66,7 @@ class Line:
 
     @property
     def measurable(self) -> bool:
-        """Whether the revisions are numbers, as far as is known."""
+        """False once its revisions are known to be no numbers."""
         return self.membership != "unparsable"
 
     @property
