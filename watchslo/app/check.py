@@ -39,10 +39,11 @@ class CheckOptions:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The measurement, and its verdict on latencies."""
+    """The measurement, and its verdict on latencies; `everything` says that all resources were to be measured."""
 
     measurement: MeasurementResult
     view: View
+    everything: bool = False
 
     @property
     def level(self) -> Level:
@@ -53,6 +54,13 @@ class CheckResult:
     @property
     def exit_code(self) -> int:
         return EXIT_CODES[self.level]
+
+    @property
+    def hints(self) -> list[str]:
+        """Return what is wrong or in doubt, in sentences."""
+        groups = self.measurement.snapshot.monitor.incomplete_groups if self.everything else ()
+        left_out = [f"Not all resources of {group.name} are measured. {group.why}" for group in groups]
+        return [*hints(self.view), *left_out]
 
 
 def check(
@@ -71,7 +79,8 @@ def check(
         raise ConfigError(f"{file}: metrics: proven has no quantile to judge; remove it, or use another file")
     origin = "--resource" if options.resources else f"{file}: watch"
     measurement = measured(config, kubeconfig, context, period, origin, announces=output != "json")
-    result = CheckResult(measurement, view_of(measurement.snapshot, measurement.account))
+    everything = any(watch.resource == "*" for watch in config.watch)
+    result = CheckResult(measurement, view_of(measurement.snapshot, measurement.account), everything)
     if output == "json":
         print(json.dumps(_document(result), indent=2))  # noqa: T201 - the output of the command
     else:
@@ -96,7 +105,7 @@ def _print(result: CheckResult) -> None:
         console.print(sentence, style="yellow")
     for sentence in view.causes:
         console.print(sentence, style="bold")
-    for sentence in hints(view):
+    for sentence in result.hints:
         console.print(sentence, style="yellow")
     for total in result.measurement.guarantees:
         if total.violations:
@@ -124,7 +133,7 @@ def _document(result: CheckResult) -> dict[str, object]:
         "guarantees": document(measurement.guarantees),
         "causes": [_cause(cause) for cause in snapshot.causes],
         "notReady": list(snapshot.monitor.not_ready),
-        "hints": hints(view),
+        "hints": result.hints,
     }
 
 

@@ -321,6 +321,15 @@ def test_unusable_namespace_is_refused(ask: Check, changes: dict[str, Any], mess
         ask(replace(OPTIONS, **changes))
 
 
+@pytest.mark.parametrize(("resource", "is_named"), [("*", True), ("pods", False)])
+def test_group_that_is_not_known_is_named_if_all_is_to_be_measured(
+    ask: Check, cluster: Cluster, capsys: pytest.CaptureFixture[str], resource: str, *, is_named: bool
+) -> None:
+    cluster.stale.add("slow.example.com")
+    ask(replace(OPTIONS, resources=(resource,)))
+    assert ("Not all resources of slow.example.com/v1 are measured." in capsys.readouterr().out) is is_named
+
+
 def test_unknown_resource_names_the_option(ask: Check) -> None:
     with pytest.raises(ConfigError, match=r"^--resource: the apiserver serves no resource podz; did you mean pods"):
         ask(replace(OPTIONS, resources=("podz",)))
