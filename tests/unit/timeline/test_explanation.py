@@ -9,7 +9,7 @@ from tests.unit.serve import readings
 from watchslo.snapshot import FailureReading, QuantileReading, StreamReading, WindowVerdict
 from watchslo.timeline import explanation as explaining
 from watchslo.timeline.condition import Condition, Judge
-from watchslo.timeline.explanation import explanation, labelled
+from watchslo.timeline.explanation import explanation, labelled, why_undated
 
 
 def judged(upper: float, verdict: WindowVerdict, events: int = 120) -> StreamReading:
@@ -57,6 +57,10 @@ NOTHING = replace(readings.TAIL, track=readings.judged(0))
             "No event came, and an audit proved that there was none to deliver.",
         ),
         (readings.STALLED, "The watch is open, but has withheld events for 33.5 s."),
+        (
+            replace(NOTHING, up=False, membership="unparsable"),
+            "The resource is set aside. the connection was reset",
+        ),
         (replace(NOTHING, up=False), "The watch is not open. the connection was reset"),
         (
             replace(NOTHING, unresponsive=True),
@@ -103,3 +107,19 @@ def test_each_condition_has_a_sentence() -> None:
 )
 def test_within_is_marked_unless_proven(condition: str, upper: float | None, text: str) -> None:
     assert labelled(condition, upper, 1.0) == text
+
+
+@pytest.mark.parametrize(
+    ("unmeasured", "membership", "clock", "why"),
+    [
+        ({"initial": 9, "domain": 3, "tainted": 1}, "member", None, "of another revision sequence"),
+        ({"unsealed": 3, "new": 4}, "member", None, "new"),
+        ({"initial": 9}, "pending", "You may not list it.", "the revision clock does not tick. You may not list it"),
+        ({}, "pending", None, "it is not proven yet that the revision clock applies to them; measure for longer"),
+        ({}, "member", None, "no tick followed them yet"),
+    ],
+)
+def test_events_without_a_sample_have_a_reason(
+    unmeasured: dict[str, int], membership: str, clock: str | None, why: str
+) -> None:
+    assert why_undated(unmeasured, membership, clock) == why
