@@ -32,7 +32,7 @@ WAKE_SECONDS = 0.03  # from the answer of a tick to the events that it brought f
 KEPT_SECONDS = 120.0  # of ticks that are compared
 SEALED_SECONDS = 30.0  # of ticks that are kept for events that are measured later: rarely more than some seconds
 DEVIATIONS = 5.0  # from what occurs by chance: as many occur once in millions of comparisons
-RATIO = 3.0  # of the ticks with events only after them to those with events only before them
+RATIO, LEAST_RATIO = 8.0, 3.0  # of the ticks with events only after them to the others: a finding begins, and ends
 INSTANT_SECONDS = 0.001  # events that arrive within it are one arrival
 PROMPT = 2.0  # times the median round trip
 AGAINST = 25  # ticks with events on one side only, until a finding may end: as many as it needs at least
@@ -102,7 +102,7 @@ class PollDetector:
         by_chance = (after + before) ** 0.5
         if after - before >= max(DEVIATIONS * by_chance, 1.0) and after >= RATIO * before:
             self.polls = True
-        elif after + before >= AGAINST and after < RATIO * before:
+        elif after + before >= AGAINST and after < LEAST_RATIO * before:
             self.polls = False
 
     def _compare(self, window: _Window, arrivals: FloatArray) -> None:
