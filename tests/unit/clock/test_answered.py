@@ -84,5 +84,10 @@ class TestHiddenTimes:
         times.add(Reading("events", 20, 21, 1))
         assert times.hidden(3.0).quantile(1.0) == pytest.approx(1.0)
 
+    def test_are_computed_once_for_a_window_until_the_next_tick(self) -> None:
+        times = times_of(*STEADY)
+        assert times.hidden(60.0) is times.hidden(60.0)
+        assert times.hidden(60.0).quantile(0.95) == times.hidden(60.0).quantile(0.95)
+
     def test_nothing_is_hidden_without_ticks(self) -> None:
         assert TickTimes().hidden(60.0).quantile(0.99) == 0.0

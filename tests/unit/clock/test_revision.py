@@ -650,6 +650,11 @@ class TestTimes:
         clock = clock_of(tick(10, 10.5, 100), tick(600, 600.5, 110), tick(1312, 1312.5, 120))
         assert clock.times.between(0, 1400).sent.tolist() == [600, 1312]
 
+    def test_shows_what_ticks_hid(self) -> None:
+        clock = clock_of(*(tick(at, at + 0.1, 100) for at in range(10)), tick(10, 13, 100))
+        assert clock.hidden(60.0, 0.5) == 0.0
+        assert clock.hidden(60.0, 1.0) == pytest.approx(3.9)
+
     def test_is_empty_after_a_reset(self) -> None:
         clock = clock_of(tick(10, 10.5, 100))
         clock.clear()

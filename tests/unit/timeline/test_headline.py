@@ -210,6 +210,9 @@ def situations() -> Mapping[str, Headline]:
             replace(WITHIN, domain="events"),
             domains=(readings.DOMAIN, replace(clock(120.0, "No answer."), name="events")),
         ),
+        "No clock ticks, as no revision of the server is a number": say(
+            replace(WITHIN, membership="unparsable", up=False), domains=(clock(120.0, "No answer."),)
+        ),
         "One delivers later than another apiserver": say(
             replace(WITHIN, apiserver="10.0.0.1:6443", behind_fastest=ExcessReading(100, 0.0, 0.001)),
             replace(WITHIN, apiserver="10.0.0.2:6443", behind_fastest=ExcessReading(100, 0.045, 0.1)),

@@ -9,6 +9,7 @@ from watchslo.snapshot import QuantileReading, StreamReading
 from watchslo.timeline import series as module
 from watchslo.timeline.condition import Judge, WatchCondition
 from watchslo.timeline.series import COLUMNS, LEAST_USUAL, POINTS, Key, Series
+from watchslo.timeline.timeline import Timeline
 
 PODS: Key = ("service", "pods")
 NODES: Key = ("service", "nodes")
@@ -92,3 +93,12 @@ def test_usual_p50_is_the_median_of_what_was_measured_before() -> None:
     series.add((LEAST_USUAL + 1) * STEP, {PODS: line(replace(WITHIN, track=slow))})
     assert series.usual_p50(PODS, 1e9) == pytest.approx(0.004, rel=0.01)
     assert series.usual_p50(PODS, STEP) is None
+
+
+def test_headline_compares_with_the_hour_before_the_last_five_minutes() -> None:
+    timeline, p99 = Timeline(), QuantileReading(0.99, 0.0, 0.1, 0.5)
+    for number in range(132):
+        p50 = QuantileReading(0.5, 0.0, 0.004 if number < 70 else 0.06, 0.5)
+        watch = replace(WITHIN, apiserver="10.0.0.1:6443", track=readings.judged(100, p50, p99))
+        account = timeline.observe(replace(readings.SNAPSHOT, streams=(watch,), causes=(), at_wall=1e9 + number * STEP))
+    assert "10.0.0.1:6443 takes 15 times as long as usual" in account.headline.figures

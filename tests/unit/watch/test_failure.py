@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from watchslo.watch.decode import ApiStatus, decode_status
@@ -13,6 +15,7 @@ from watchslo.watch.failure import (
     classify_status,
     classify_stream_error,
     parse_retry_after,
+    unmeasurable,
 )
 
 TOO_LARGE = b"""{"kind":"Status","status":"Failure","reason":"Timeout","code":504,
@@ -232,3 +235,17 @@ def test_stream_error_has_retry_after() -> None:
 )
 def test_parse_retry_after_accepts_only_seconds(value: str | None, seconds: float | None) -> None:
     assert parse_retry_after(value) == seconds
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, "Lists have no resourceVersion, so no change can be dated."),
+        ("", "Lists have no resourceVersion, so no change can be dated."),
+        ("0", "Lists have the resourceVersion 0, which is no revision, so no change can be dated."),
+        ("1234/5678", "Revisions are no numbers, so no change can be dated."),
+        ("9" * 30, because(Reason.UNPARSABLE, phase=Phase.LIST).message),
+    ],
+)
+def test_list_without_a_revision_says_what_it_has_instead(text: str | None, said: str) -> None:
+    assert unmeasurable(text, Phase.LIST) == replace(because(Reason.UNPARSABLE, phase=Phase.LIST), message=said)

@@ -95,7 +95,7 @@ async def test_token_is_read_again_and_kept_if_the_file_is_empty(url: str, answe
         (401, b"secret", "it requires a valid token; pass one with --token-file"),
         (403, b"secret", "this identity may not read the status; grant it the verb get on the path /"),
         (404, b"secret", "the server is not a watchslo daemon, or has `server.page: false`; check the URL"),
-        (302, b"secret", "it answers 302"),
+        (302, b"secret", "it redirects to {url}/elsewhere (302); a proxy may want a login, or the URL has changed"),
         (503, b"secret", "it answers 503"),
         (200, b"<html>secret", "the answer is not from a known version of watchslo; check the URL"),
     ],
@@ -105,7 +105,7 @@ async def test_error_answers_become_sentences(url: str, answers: Answers, status
     async with Daemon(url, DaemonCredentials()) as daemon:
         with pytest.raises(ConnectError) as refused:
             await daemon.view()
-    assert str(refused.value) == why
+    assert str(refused.value) == why.format(url=url.rstrip("/"))
     assert len(answers.asked) == 1, "a token follows no redirect"
 
 
