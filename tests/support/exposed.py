@@ -159,4 +159,6 @@ def rendered(template: str, labels: Mapping[str, str], value: str, worst: str) -
     """Return an annotation with `value` filled in, and `worst` as the result of its query."""
     text = re.sub(r"{{ with .*?{{ end }}", worst, template)
     text = re.sub(r"{{ \$value(?: \| \w+)? }}", value, text)
+    shown = r"\1" if labels.get("apiserver") == "service" else r"\2"
+    text = re.sub(r'{{ if eq \$labels.apiserver "service" }}(.*?){{ else }}(.*?){{ end }}', shown, text)
     return re.sub(r"{{ \$labels\.(\w+) }}", lambda match: labels[match[1]], text)

@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, Page, Route
 
 from tests.support.browser import ANSWER_MILLISECONDS, browser
 from tests.unit.serve import readings
+from watchslo.model import Interval
 from watchslo.serve import page as served
 from watchslo.serve import rows, update
 from watchslo.serve.document import Document
@@ -138,7 +139,7 @@ def incident() -> Snapshot:
         received={"bookmark_age": 123.4},
     )
     p50 = QuantileReading(0.5, 0.0, 1.23, 2.34, rough=True)
-    p99 = QuantileReading(0.99, 1.23, 12.3, 12.4, rough=True)
+    p99 = QuantileReading(0.99, 1.23, 12.3, 12.4, rough=True, probable=Interval(1.24, 12.4))
     p999 = QuantileReading(0.999, 1.23, 12.4, 23.4, rough=True)
     late = replace(worn, track=readings.judged(1_234_567, p50, p999, p99))
     stalled = readings.changed(worn, audit={"stalled_for": 1234.5})
