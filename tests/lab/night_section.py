@@ -10,8 +10,8 @@ from tests.lab.statements import GOOD
 HEAD = """\
 ## A scripted night
 
-`make night` makes the faults of an on-call night on a real control plane. They come one after another, with healthy
-minutes between them. The control plane has three etcd members, three kube-apiservers that announce addresses of their own, a
+`make night` makes the faults of an on-call night on a real control plane. They come one after another, and healthy
+minutes lie between them. The control plane has three etcd members, three kube-apiservers with addresses of their own, a
 controller manager, a scheduler, and kwok, which plays the kubelets of 100 nodes. A deployment of 60 replicas is rolled
 out every 30 s, and about thirty other changes are made a second. watchslo runs with `apiservers: each`, its
 default watches, and one of a custom resource. A real Prometheus scrapes it every {scrape} s and evaluates the rules of
