@@ -134,7 +134,10 @@ class Instance:
 
 
 def run(lab: HighAvailability, folder: Path, seconds: float, seed: int, *, reached: bool) -> list[Instance]:
-    """Measure for `seconds` with one instance next to each apiserver; the witnesses can be `reached` or not."""
+    """Measure for `seconds` with one instance next to each apiserver; the witnesses can be `reached` or not.
+
+    If not, the instances run one after another: only its own apiserver is announced to each, next to closed ports.
+    """
     folder.mkdir()
     stored, sending, healthy = lab.members
     with contextlib.ExitStack() as stack:
@@ -145,22 +148,39 @@ def run(lab: HighAvailability, folder: Path, seconds: float, seed: int, *, reach
         ]
         stack.enter_context(stored.storage.late(f"constant {STORAGE_LATE.storage:g}s"))
         proxy = stack.enter_context(sending_late(lab, sending, SENDING_LATE, folder / "proxy.json", seed))
-        urls = (stored.url, proxy, healthy.url)
-        if not reached:
-            stack.enter_context(_unreachable(lab, urls))
-        account = kubeconfig(lab)
+        urls = dict(zip(INJECTED, (stored.url, proxy, healthy.url), strict=True))
+        if reached:
+            return _observed(lab, folder, urls, seconds, writings, reached=True)
+        found = []
+        for injected, url in urls.items():
+            with _closed(lab, [other for other in urls.values() if other != url]):
+                found += _observed(lab, folder, {injected: url}, seconds, writings, reached=False)
+        return found
+
+
+def _observed(
+    lab: HighAvailability,
+    folder: Path,
+    urls: Mapping[Injected, str],
+    seconds: float,
+    writings: Sequence[Writing],
+    *,
+    reached: bool,
+) -> list[Instance]:
+    """Run an instance next to each of these apiservers at once."""
+    account = kubeconfig(lab)
+    with contextlib.ExitStack() as stack:
         daemons = [
-            stack.enter_context(Sampled(folder / f"daemon-{number}", account, **profile_of(url)))
-            for number, url in enumerate(urls)
+            stack.enter_context(Sampled(folder / urlsplit(url).netloc, account, **profile_of(url)))
+            for url in urls.values()
         ]
-        said = [Observation(daemon, urlsplit(url).netloc) for daemon, url in zip(daemons, urls, strict=True)]
-        for number, injected in enumerate(INJECTED):
+        said = [Observation(daemon, urlsplit(url).netloc) for daemon, url in zip(daemons, urls.values(), strict=True)]
+        for injected, daemon, observation in zip(urls, daemons, said, strict=True):
             if injected.client or (injected.storage and reached):
-                complete = said[number].complete
-                daemons[number].process.until(complete, f"hops of {injected}", LOOK_SECONDS)
+                daemon.process.until(observation.complete, f"hops of {injected}", LOOK_SECONDS)
         _look(said, seconds)
         writes = [write for writing in writings for write in writing.writes()]
-        return [_instance(*of, writes) for of in zip(INJECTED, said, daemons, strict=True)]
+        return [_instance(*of, writes) for of in zip(urls, said, daemons, strict=True)]
 
 
 def table(instances: Sequence[Instance]) -> str:
@@ -169,23 +189,24 @@ def table(instances: Sequence[Instance]) -> str:
 
 
 @contextlib.contextmanager
-def _unreachable(lab: HighAvailability, urls: Sequence[str]) -> Iterator[None]:
-    """Announce closed ports instead of the apiservers."""
+def _closed(lab: HighAvailability, urls: Sequence[str]) -> Iterator[None]:
+    """Announce closed ports instead of these apiservers."""
     ports = [Port() for _ in urls]
     closed = [f"https://{HOST}:{port.number}" for port in ports]
-    for url in urls:
-        lab.withdraw(url)
-    for url in closed:
-        lab.announce(url)
+    _replace(lab, urls, closed)
     try:
         yield
     finally:
-        for url in closed:
-            lab.withdraw(url)
-        for url in urls:
-            lab.announce(url)
+        _replace(lab, closed, urls)
         for port in ports:
             port.release()
+
+
+def _replace(lab: HighAvailability, withdrawn: Sequence[str], announced: Sequence[str]) -> None:
+    for url in withdrawn:
+        lab.withdraw(url)
+    for url in announced:
+        lab.announce(url)
 
 
 def _look(observations: Sequence[Observation], seconds: float) -> None:

@@ -100,6 +100,7 @@ class Watch:
         self._head = bytearray()
         self._chunks: Chunks | None = None
         self._plain = False
+        self.is_over = False  # its end was forwarded: the client may send another request on this connection
         self._link: DelayedChannel[tuple[float, bytes]] = DelayedChannel(lambda: law, random, self._forward)
 
     def feed(self, data: bytes) -> None:
@@ -140,6 +141,7 @@ class Watch:
         self._client.write(b"%x\r\n%b\r\n" % (len(content), content) if content else b"")
         if not lines[-1][1]:
             self._client.write(END)
+            self.is_over = True
         for came, line in lines:
             if line and not line.startswith(BOOKMARK) and (found := REVISION.search(line)):
                 self._log.add(int(found[1]), came, now, self._number)
@@ -179,10 +181,7 @@ class Proxy:
             writer.transport.abort()
 
     def _watches(self, request: bytes, client: asyncio.StreamWriter) -> list[Watch]:
-        """Return the new watch, or none if there is no law for it.
-
-        No other request follows on its connection: clients close it when the watch ends.
-        """
+        """Return the new watch, or none if there is no law for it."""
         target = request.split(b" ", 2)[1].decode()
         query = parse_qs(urlsplit(target).query)
         selector = query.get("labelSelector", [""])[0]
@@ -196,11 +195,14 @@ class Proxy:
 
 
 async def _answer(server: asyncio.StreamReader, client: asyncio.StreamWriter, watches: list[Watch]) -> None:
-    """Forward the server's answers; `watches` gets a watch when the client requests one."""
+    """Forward the server's answers; `watches` gets a watch when the client requests one.
+
+    A connection whose watch has ended takes other requests again: clients keep it.
+    """
     with contextlib.suppress(OSError):
         while data := await server.read(READ_AT_ONCE):
-            if watches:
-                watches[0].feed(data)
+            if watches and not watches[-1].is_over:
+                watches[-1].feed(data)
             else:
                 client.write(data)
         client.close()
