@@ -46,6 +46,7 @@ ONE_IN_TEN, TOLERABLE_SHARE, TOLERABLE_SECONDS = 1.28, 0.25, 0.01
 SHORTEST_TAIL_SECONDS = 0.05  # or if ticks are not expected to cut one event that is later, by at least so much,
 # or if it is P99.9: a law that fits all events says little about one in a thousand. In simulations with up to 20,000
 # events, up to half of these were a quarter off, unless their bounds are narrow.
+PULLED = 5.0  # a stall pulls the estimates of so many times as many events as it held
 FEWEST_EVENTS_P999 = 1000  # with fewer, not even one event of the window is expected to be later
 LEAST_KEPT = 0.01  # share of a bin's mass after plain steps that remains: extrapolation must not empty a bin
 
@@ -333,9 +334,15 @@ class Estimation:
     def _reading(
         self, q: float, lower: float, estimate: float, upper: float, *, probable: Interval | None, rough: bool
     ) -> QuantileReading:
+        """Return a quantile; it is rough if more was hidden from a part of the events beyond it.
+
+        Events that a stall held arrive just after the tick that it held, so they are cut only there, and not at random:
+        the estimate is pulled towards that place (`docs/measurement.md`).
+        """
         resolution = self.ticks.resolution(self._length, q)
-        known = probable if estimate >= resolution else None
-        return QuantileReading(q, lower, estimate, upper, resolution, rough, known)
+        pulled = self.ticks.hidden(self._length, 1.0 - (1.0 - q) / PULLED) > estimate
+        known = None if pulled or estimate < resolution else probable
+        return QuantileReading(q, lower, estimate, upper, resolution, rough or pulled, known)
 
 
 def _rank(q: float, n: int) -> int:

@@ -119,10 +119,11 @@ def mostly(law: Law, other: Law, share: float) -> Law:
     return lambda rng, n: np.where(rng.uniform(size=n) < share, other(rng, n), law(rng, n))
 
 
-def stalled(begins: float, seconds: float, bunched: int = 0) -> Simulation:
+def stalled(begins: float, seconds: float, bunched: int = 0, median: float = 0.005) -> Simulation:
     """Return a minute with a stall, at the end of which everything passes that would have passed in it, ticks too.
 
-    Of its about 300 events and more, so many are committed in the first 0.3 s of the stall.
+    Events take their usual time after that, so the answer of the tick that was held comes before most of them. Of the
+    about 300 events and more, so many are committed in the first 0.3 s of the stall.
     """
 
     def simulated(seed: int) -> tuple[World, AnsweredTicks]:
@@ -135,7 +136,7 @@ def stalled(begins: float, seconds: float, bunched: int = 0) -> Simulation:
         sent = sent[(sent < begins) | (sent >= ends) | ((sent - begins) % SLOW_SECONDS < 0.5)]
         seen = held(sent + 0.002)
         commit = np.sort(np.append(rng.uniform(-30, MINUTE_SECONDS, 450), begins + rng.uniform(0, 0.3, bunched)))
-        received = np.maximum.accumulate(held(commit + lognormal(0.005, 0.5)(rng, len(commit))))
+        received = np.maximum.accumulate(held(commit) + lognormal(median, 0.5)(rng, len(commit)))
         inside = (received >= 0) & (received < MINUTE_SECONDS)
         commit, received, tick = commit[inside], received[inside], sent.searchsorted(commit[inside])
         lower, upper = received - np.minimum(received, seen[tick]), received - sent[tick - 1]
