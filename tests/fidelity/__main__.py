@@ -17,9 +17,10 @@ from pathlib import Path
 
 import click
 
-from tests.fidelity import daemonset, real, simulated, three, windows
+from tests.fidelity import daemonset, disturbed, real, simulated, three, windows
 from tests.fidelity.cases import CASES, Case
 from tests.fidelity.goals import Row, Ticking, singles, table
+from tests.fidelity.outcome import Outcome
 from tests.fidelity.running import Plan, Run
 from tests.support import assets
 from tests.support.high_availability import HighAvailability
@@ -37,6 +38,7 @@ BACKENDS = {
     "kine-sqlite": "kube-apiserver 1.36 on kine with SQLite, behind a delaying proxy",
     "kine-postgres": "two kube-apiservers 1.36, each with a kine, on one Postgres; written through the other",
     "kine-postgres-own": "two kube-apiservers 1.36, each with a kine, on one Postgres; written through the watched one",
+    "disturbed": "kube-apiserver 1.36 behind a delaying proxy: stalls, changes, and a stopped daemon",
     "three": "three kube-apiservers 1.36 on one etcd, one of them late",
 }
 
@@ -52,7 +54,7 @@ BACKENDS = {
     "backends",
     multiple=True,
     type=click.Choice(list(BACKENDS)),
-    default=("windows", "simulator", "1.36", "three"),
+    default=("windows", "simulator", "1.36", "disturbed", "three"),
 )
 @click.option("--more", default=0, show_default=True, help="Other busy watches, with a real kube-apiserver.")
 def main(repeats: int, seconds: float, only: tuple[str, ...], backends: tuple[str, ...], more: int) -> None:
@@ -73,6 +75,8 @@ def _judge(backend: str, cases: Sequence[Case], repeats: int, seconds: float, mo
         return _judge_windows()
     if backend == "three":
         return _judge_three(seconds)
+    if backend == "disturbed":
+        return _judge_disturbed(seconds)
     if backend.startswith("kine-postgres"):
         cases = real.without_a_slow_link(cases)
     with tempfile.TemporaryDirectory(prefix="watchslo-fidelity-") as root, _open(backend, Path(root), cases) as measure:
@@ -95,6 +99,22 @@ def _judge_windows() -> list[str]:
     columns = "P99: found / true, windows near the truth, rough, true ones inside the probable interval"
     print(f"seed {seed}; {columns}\n\n{windows.table(cells)}\n\n{windows.stalls(seed)}", flush=True)
     return [f"MISSED, windows, seed {seed}, {sentence}." for cell in cells for sentence in cell.missed()]
+
+
+def _judge_disturbed(seconds: float) -> list[str]:
+    """Measure one watch during each disturbance."""
+    with tempfile.TemporaryDirectory(prefix="watchslo-fidelity-") as root:
+
+        def measure(case: Case, during: real.During) -> Outcome:
+            folder = Path(root, case.label)
+            folder.mkdir()
+            plan = Plan(folder, [case], seconds, secrets.randbits(32), ahead=0.0)
+            return real.run(plan, cluster, during).outcomes[0]
+
+        with real.on_etcd(Path(root), assets.newest(os.environ), []) as cluster:
+            rows = disturbed.measured(measure)
+    print(f"\n{disturbed.table(rows)}", flush=True)
+    return [f"MISSED, disturbed, {sentence}." for row in rows for sentence in row.missed()]
 
 
 def _judge_three(seconds: float) -> list[str]:

@@ -155,7 +155,16 @@ def _slow_link(folder: Path, storage: Storage, law: str) -> Iterator[str]:
         yield f"http://{announced(process)['listen']}"
 
 
-def run(plan: Plan, cluster: Cluster) -> Run:
+During = Callable[[Process, Process], contextlib.AbstractContextManager[None]]
+"""What happens while a daemon measures, to the proxy on its way and to the daemon itself."""
+
+
+def undisturbed(*_: Process) -> contextlib.AbstractContextManager[None]:
+    """Let nothing happen."""
+    return contextlib.nullcontext()
+
+
+def run(plan: Plan, cluster: Cluster, during: During = undisturbed) -> Run:
     """Measure all cases at once; the second daemon's clock is wrong.
 
     If revisions are commit times, half of all seeds have reads with their own time.
@@ -171,7 +180,7 @@ def run(plan: Plan, cluster: Cluster) -> Run:
             for writing in (*writings.values(), *_other_writings(plan, cluster.open_writer)):
                 stack.enter_context(writing)
             with started(observed):
-                reports = observe(observed, plan.seconds)
+                reports = observe(observed, plan.seconds, partial(during, proxy, observed[0].process))
     noted = json.loads(notes.read_bytes())
     if cluster.timed:
         commits = Stamps.of(json.loads(_times_notes(plan).read_bytes()))

@@ -78,16 +78,24 @@ def started(observed: Sequence[Observed]) -> Iterator[None]:
 Reports = Sequence[Mapping[str, Report]]
 
 
-def observe(observed: Sequence[Observed], seconds: float) -> Reports:
-    """Read the status of all daemons once per second for `seconds`, stop the daemons, and return their reports."""
+def observe(
+    observed: Sequence[Observed],
+    seconds: float,
+    during: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
+) -> Reports:
+    """Read the status of all daemons once per second for `seconds`, stop the daemons, and return their reports.
+
+    What happens `during` this time begins when all watches are measured.
+    """
     for daemon in observed:
         daemon.process.until(daemon.measures, "all watches are measured")
         daemon.begin()
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        for daemon in observed:
-            daemon.look()
-        time.sleep(LOOK_SECONDS)
+    with during():
+        while time.monotonic() < end:
+            for daemon in observed:
+                daemon.look()
+            time.sleep(LOOK_SECONDS)
     return [daemon.conclude() for daemon in observed]
 
 

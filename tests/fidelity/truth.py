@@ -76,11 +76,12 @@ def quantile(latencies: Floats, q: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Quantile:
-    """A quantile as the daemon reports it."""
+    """A quantile as the daemon reports it; `is_measured` if the estimate is shown without any mark."""
 
     lower: float
     estimate: float
     upper: float
+    is_measured: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +149,9 @@ class Look:
 
 def _window(window: Mapping[str, Any], total: int) -> Window:
     quantiles = {
-        found["q"]: Quantile(found["lower"], found["estimate"], _finite(found["upper"]))
+        found["q"]: Quantile(
+            found["lower"], found["estimate"], _finite(found["upper"]), found["resolved"] and not found["rough"]
+        )
         for found in window["quantiles"]
     }
     return Window(window["name"], total, window["events"], quantiles)

@@ -1,6 +1,6 @@
 """The estimator alone: windows of a minute with known latencies, without a daemon, and the tables of its errors."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -10,7 +10,6 @@ from tests.fidelity.goals import aligned
 from tests.unit.latency.truth import (
     BINS,
     MINUTE_SECONDS,
-    TICKS,
     Law,
     changing,
     constant,
@@ -130,19 +129,24 @@ def stalls(seed: int, windows: int = WINDOWS) -> str:
     ]
     for begins, seconds in STALLS:
         made = [stalled(begins, seconds)(seed + number) for number in range(windows)]
-        estimations = [Estimation((tally_of(world.bounds),), BINS.uniform, TICKS) for world, _ in made]
+        hidden = [_hidden(ticks) for _, ticks in made]
+        estimations = [
+            Estimation((tally_of(world.bounds),), BINS.uniform, TickSpacing(ROUND_TRIP, GAPS[0], one))
+            for (world, _), one in zip(made, hidden, strict=True)
+        ]
         solve(estimations)
+        readings = [one.readings() for one in estimations]
         for place, q in enumerate((0.5, 0.9, 0.99)):
-            true = np.array([world.quantile(q) for world, _ in made])
-            found = np.array([one.figures[place][1] for one in estimations])
-            hidden = np.array([_hidden(ticks, q) for _, ticks in made])
-            shown = (found >= np.maximum(hidden, ROUND_TRIP)) & ~np.array([one.rough[place] for one in estimations])
-            figures = (f"{1e3 * float(np.median(one)):,.0f} ms" for one in (true, found, hidden))
-            name = f"{seconds:g} s, from {begins:g} s on"
-            rows.append((name, f"P{100 * q:g}", *figures, f"{shown.mean():.0%}"))
+            found = [one[place] for one in readings]
+            true = [world.quantile(q) for world, _ in made]
+            columns = (true, [one.estimate for one in found], [one(MINUTE_SECONDS, q) for one in hidden])
+            figures = (f"{1e3 * float(np.median(column)):,.0f} ms" for column in columns)
+            shown = np.mean([one.resolved and not one.rough for one in found])
+            rows.append((f"{seconds:g} s, from {begins:g} s on", f"P{100 * q:g}", *figures, f"{shown:.0%}"))
     return aligned(rows)
 
 
-def _hidden(ticks: AnsweredTicks, q: float) -> float:
+def _hidden(ticks: AnsweredTicks) -> Callable[[float, float], float]:
     known = ticks.sent <= MINUTE_SECONDS
-    return HiddenTimes(ticks.sent[known], ticks.answered[known]).quantile(q)
+    times = HiddenTimes(ticks.sent[known], ticks.answered[known])
+    return lambda _, q: times.quantile(q)
