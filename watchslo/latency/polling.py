@@ -17,7 +17,7 @@ as much evidence of the last two minutes speaks against it.
 Measurement: where events wait for polls, an event that arrived after the first tick that shows it was sent was
 committed at any time between that tick and the one before, with equal probability. So its cut interval is replaced by
 one instant in it. The instants of successive revisions are spread evenly, by multiples of the golden ratio. Its proven
-interval stays.
+interval stays. An interval that is longer than polls are apart stays too: ticks were held, and not only the event.
 """
 
 from collections import deque
@@ -36,6 +36,7 @@ RATIO, LEAST_RATIO = 8.0, 3.0  # of the ticks with events only after them to the
 INSTANT_SECONDS = 0.001  # events that arrive within it are one arrival
 PROMPT = 2.0  # times the median round trip
 AGAINST = 25  # ticks with events on one side only, until a finding may end: as many as it needs at least
+POLL_SECONDS = 1.0  # from one poll of kine to the next
 GOLDEN = (5**0.5 - 1) / 2
 
 
@@ -117,7 +118,7 @@ def at_any_time(bounds: Bounds, revisions: IntArray, polled: BoolArray, during_t
 
     These are of the apiservers that poll (`polled`), and arrived after a tick that shows them, or `during_ticks`.
     """
-    waited = polled & ((bounds.lower > 0.0) | during_ticks) & np.isfinite(bounds.upper)
+    waited = polled & ((bounds.lower > 0.0) | during_ticks) & (bounds.upper - bounds.lower <= POLL_SECONDS)
     share = revisions * GOLDEN % 1.0
     instant = bounds.lower + share * np.where(waited, bounds.upper - bounds.lower, 0.0)
     lower, upper = (np.where(waited, instant, end) for end in (bounds.lower, bounds.upper))

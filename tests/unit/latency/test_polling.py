@@ -213,13 +213,16 @@ def test_arrivals_during_ticks_are_known_for_half_a_minute() -> None:
 
 
 def test_only_events_that_waited_get_an_instant() -> None:
-    """Of these five, one is of another apiserver, one arrived before any tick that shows it, and one has no end."""
-    given = bounds((0.1, 0.5), (0.1, 0.5), (0.0, 0.5), (0.1, np.inf), (0.0, 0.5))
-    polled, during = np.array([True, False, True, True, True]), np.array([False, True, False, True, True])
-    found = at_any_time(given, np.full(5, 7), polled, during)
+    """Of these six, one is of another apiserver, one arrived before any tick that shows it, and one has no end.
+
+    The last interval is wider than polls are apart, so what held the event held ticks as well.
+    """
+    given = bounds((0.1, 0.5), (0.1, 0.5), (0.0, 0.5), (0.1, np.inf), (0.0, 0.5), (0.1, 1.2))
+    polled, during = np.array([True, False, True, True, True, True]), np.array([False, True, False, True, True, True])
+    found = at_any_time(given, np.full(6, 7), polled, during)
     share = 7 * GOLDEN % 1.0
-    assert found.lower.tolist() == pytest.approx([0.1 + 0.4 * share, 0.1, 0.0, 0.1, 0.5 * share])
-    assert found.upper.tolist() == pytest.approx([0.1 + 0.4 * share, 0.5, 0.5, np.inf, 0.5 * share])
+    assert found.lower.tolist() == pytest.approx([0.1 + 0.4 * share, 0.1, 0.0, 0.1, 0.5 * share, 0.1])
+    assert found.upper.tolist() == pytest.approx([0.1 + 0.4 * share, 0.5, 0.5, np.inf, 0.5 * share, 1.2])
     assert (found.proven == given.proven).all()
     assert (found.proven_upper == given.proven_upper).all()
 
@@ -231,5 +234,5 @@ def test_instants_of_successive_revisions_are_spread_evenly() -> None:
 
 
 def test_instant_does_not_narrow_what_is_proven() -> None:
-    counted = tally_of(at_any_time(bounds((0.1, 2.0)), np.array([0]), np.array([True]), np.array([False])))
+    counted = tally_of(at_any_time(bounds((0.3, 1.2)), np.array([0]), np.array([True]), np.array([False])))
     assert (counted.within(BINS.edge(1.0)), counted.beyond(BINS.edge(0.5))) == (0, 0)
