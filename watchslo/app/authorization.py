@@ -63,23 +63,25 @@ class Authorizer:
         if key not in self._reviews:
             if not self._decisions.may_review(key, sent.address, self._clock()):
                 raise UnavailableError(_TOO_MANY)
-            self._reviews[key] = asyncio.create_task(self._review(key, sent.token, path))
+            self._reviews[key] = asyncio.create_task(self._review(key, sent, path))
         # Shielded: other requests may wait for the same review when this one is cancelled.
         decision = await asyncio.shield(self._reviews[key])
         if decision is None:
             raise UnavailableError(_NO_REVIEW)
         return decision
 
-    async def _review(self, key: bytes, token: str, path: str) -> AccessDecision | None:
+    async def _review(self, key: bytes, sent: Bearer, path: str) -> AccessDecision | None:
         """Return the decision of a review; if that fails, an earlier one that is still trusted, or None."""
         try:
-            reviewed = await self._reviewed(token, path)
+            reviewed = await self._reviewed(sent.token, path)
         finally:
             del self._reviews[key]
         if isinstance(reviewed, Failure):
             self._failures.record("reviews_failed", reviewed)
             return AccessDecision.ALLOWED if self._decisions.trusted(key, self._clock()) else None
         self._failures.resolve()
+        if reviewed is Review.ALLOWED:
+            self._decisions.forgive(sent.address)
         self._decisions.reviewed(key, _DECISIONS[reviewed], self._clock())
         return _DECISIONS[reviewed]
 

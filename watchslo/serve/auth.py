@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from watchslo.errors import UnavailableError
+from watchslo.serve.admission import client_at
 from watchslo.serve.auth_cache import AccessDecision
 
 METHODS = ("GET", "HEAD")
@@ -93,8 +94,13 @@ def bearer(scope: Scope) -> Bearer | None:
     scheme, _, token = values[0].partition(" ") if len(values) == 1 else ("", "", "")
     token = token.strip()
     usable = scheme.lower() == "bearer" and len(token) <= LONGEST_TOKEN_CHARACTERS and _TOKEN.fullmatch(token)
+    return Bearer(token, address_of(scope)) if usable else None
+
+
+def address_of(scope: Scope) -> str:
+    """Return what stands for the address of a client."""
     address, _ = scope.get("client") or ("", 0)
-    return Bearer(token, address) if usable else None
+    return client_at(address)
 
 
 def unavailable(error: Exception) -> JSONResponse:

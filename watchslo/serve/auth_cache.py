@@ -21,9 +21,10 @@ TRUSTED_SECONDS = 900.0  # after the last review that allowed it, while reviews 
 RETRY_SECONDS = 10.0  # between two failing reviews of a client that is still trusted
 MOST = 1024  # decisions; unknown clients add one a second at most and theirs are evicted first
 REVIEWS_PER_SECOND = 1.0  # of clients that are not known as allowed
-BURST = 10.0  # reviews at once after a quiet time: several scrapers may start together
-ADDRESS_SHARE = 0.5  # of both for one address at most, so that a flood from it does not lock out others
-MOST_ADDRESSES = 1024  # that are remembered; a forgotten one has its share again
+BURST = 15.0  # reviews at once after a quiet time: several scrapers may start together
+MOST_COUNTED = 9.0  # reviews that count against an address: it leaves as many to others, and gets the rest
+FORGOTTEN_PER_SECOND = 0.05  # of them
+MOST_ADDRESSES = 1024  # that are remembered; of a forgotten one, no review counts
 LEEWAY_SECONDS = 3600.0  # by which this machine's wall clock may be wrong
 
 
@@ -47,18 +48,19 @@ class _CachedDecision:
 
 
 @dataclass(slots=True)
-class _ReviewBudget:
-    """Reviews that may still be requested, as of `counted`; `share` of the rate and the burst."""
+class _TimedCount:
+    """A number between 0 and a maximum that changes by `rate` per second, as of `counted`."""
 
-    share: float
-    counted: float = 0.0
-    spare: float = BURST
+    value: float
+    rate: float
+    most: float
+    counted: float
 
-    def has_one(self, now: float) -> bool:
-        """Return whether a review may be requested now."""
+    def at(self, now: float) -> float:
+        """Return the number now."""
         elapsed, self.counted = now - self.counted, now
-        self.spare = min(self.share * BURST, self.spare + elapsed * self.share * REVIEWS_PER_SECOND)
-        return self.spare >= 1.0
+        self.value = max(0.0, min(self.most, self.value + elapsed * self.rate))
+        return self.value
 
 
 class _TokenClaims(msgspec.Struct):
@@ -89,8 +91,8 @@ class AccessDecisions:
 
     def __init__(self) -> None:
         self._known: OrderedDict[bytes, _CachedDecision] = OrderedDict()
-        self._budget = _ReviewBudget(1.0)
-        self._budgets: OrderedDict[str, _ReviewBudget] = OrderedDict()  # by address, in the order of their last use
+        self._spare = _TimedCount(BURST, REVIEWS_PER_SECOND, BURST, 0.0)
+        self._used: OrderedDict[str, _TimedCount] = OrderedDict()  # reviews by address, in the order of their last use
 
     def __len__(self) -> int:
         return len(self._known)
@@ -106,20 +108,26 @@ class AccessDecisions:
     def may_review(self, key: bytes, address: str, now: float) -> bool:
         """Return True if a review for a client may be requested now, and count it.
 
+        What an address has used must be left for others, so that addresses that flood do not lock out new ones.
         Trusted clients are never limited.
         """
         known = self._known.get(key)
         if known is not None and known.is_trusted(now):
             return True
-        own = self._budgets.setdefault(address, _ReviewBudget(ADDRESS_SHARE))
-        self._budgets.move_to_end(address)
-        if len(self._budgets) > MOST_ADDRESSES:
-            self._budgets.popitem(last=False)
-        if not own.has_one(now) or not self._budget.has_one(now):
+        used = self._used.setdefault(address, _TimedCount(0.0, -FORGOTTEN_PER_SECOND, MOST_COUNTED, now))
+        self._used.move_to_end(address)
+        if len(self._used) > MOST_ADDRESSES:
+            self._used.popitem(last=False)
+        if self._spare.at(now) < 1.0 + used.at(now):
             return False
-        own.spare -= 1.0
-        self._budget.spare -= 1.0
+        used.value += 1.0
+        self._spare.value -= 1.0
         return True
+
+    def forgive(self, address: str) -> None:
+        """Do not count a review against an address: it allowed the client."""
+        if used := self._used.get(address):
+            used.value = max(0.0, used.value - 1.0)
 
     def reviewed(self, key: bytes, decision: AccessDecision, now: float) -> None:
         """Store the decision of a review."""

@@ -5,7 +5,6 @@ import base64
 import pytest
 
 from watchslo.serve.auth_cache import (
-    ADDRESS_SHARE,
     ALLOWED_SECONDS,
     BURST,
     DENIED_SECONDS,
@@ -37,7 +36,7 @@ def allowed(at: float = NOW) -> AccessDecisions:
 def exhausted(decisions: AccessDecisions, now: float) -> int:
     """Return how many unknown clients may be reviewed at `now`."""
     number = 0
-    while decisions.may_review(unknown(number), f"10.0.0.{number % 9}", now):
+    while decisions.may_review(unknown(number), f"client {number} at {now}", now):
         number += 1
     return number
 
@@ -124,7 +123,7 @@ class TestUnknownClients:
     def test_flood_from_one_address_leaves_reviews_to_others(self) -> None:
         decisions = AccessDecisions()
         flood = [decisions.may_review(unknown(number), "10.0.0.66", NOW) for number in range(1000)]
-        assert sum(flood) == ADDRESS_SHARE * BURST
+        assert sum(flood) == (BURST + 1) / 2
         for second in range(600):
             now = NOW + second
             for number in range(40):
@@ -132,11 +131,36 @@ class TestUnknownClients:
             if second % 3 == 0:
                 assert decisions.may_review(unknown(second), f"10.0.1.{second}", now)
 
+    def test_flood_from_two_addresses_does_not_lock_out_new_scrapers(self) -> None:
+        decisions = AccessDecisions()
+        waiting, reviewed = set(range(15)), []
+        for tenth in range(600):
+            now = NOW + tenth / 10
+            for number in range(40):
+                decisions.may_review(unknown(number), f"10.0.0.{number % 2}", now)
+            if tenth >= 300 and tenth % 100 == 0:  # all scrape at once, every ten seconds
+                new = {number for number in waiting if decisions.may_review(unknown(number), f"10.0.1.{number}", now)}
+                waiting -= new
+                reviewed.append(len(new))
+        assert reviewed == [9, 6, 0]
+
+    def test_address_of_refused_clients_gets_one_review_a_second_in_a_quiet_time(self) -> None:
+        decisions = AccessDecisions()
+        found = [decisions.may_review(unknown(second), "10.0.0.1", NOW + second) for second in range(60)]
+        assert found == [True] * 60
+
+    def test_allowed_clients_of_one_address_do_not_use_up_its_share(self) -> None:
+        decisions = AccessDecisions()
+        for number in range(50):
+            assert decisions.may_review(unknown(number), "10.0.0.1", NOW + number)
+            decisions.forgive("10.0.0.1")
+        decisions.forgive("10.0.0.2")
+
     def test_forgotten_addresses_are_bounded(self) -> None:
         decisions = AccessDecisions()
         for number in range(2 * MOST_ADDRESSES):
             decisions.may_review(unknown(number), str(number), NOW)
-        assert len(decisions._budgets) == MOST_ADDRESSES
+        assert len(decisions._used) == MOST_ADDRESSES
 
 
 def jwt(claims: bytes) -> str:
