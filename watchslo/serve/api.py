@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from typing import Annotated
 
-from fastapi import HTTPException, Query, Response
+from fastapi import HTTPException, Query, Request
 
 from watchslo.serve import update
+from watchslo.serve.admission_control import client_of
+from watchslo.serve.document import Document, DocumentResponse
 from watchslo.serve.feed import Feed
-from watchslo.serve.route import Route
+from watchslo.serve.route import Kind, Route
 
 STEP_SECONDS = 5.0  # between two evaluations
 HOUR_SECONDS = 3600.0
@@ -27,13 +29,16 @@ Window = Annotated[
 def routes(feed: Feed) -> Iterator[Route]:
     """Return the routes of past figures."""
 
-    async def series(resource: Resource = None, window: Window = "1h") -> Response:
+    async def series(request: Request, resource: Resource = None, window: Window = "1h") -> DocumentResponse:
         """P50 and the judged quantile of each watch, with bounds and events, at every evaluation of the last hour."""
         seconds = min(HOUR_SECONDS, float(window[:-1]) * UNITS[window[-1]])
-        found = await feed.ask(lambda timeline: update.series(timeline, resource, seconds, STEP_SECONDS))
-        if resource is not None and not found.watches:
+        client = client_of(request)
+        found = await feed.ask(client, lambda timeline: update.past_watches(timeline, resource, seconds))
+        if resource is not None and not found:
             raise HTTPException(404, "There is no such watch; /api/v1/status lists the watches.")
-        return Response(found.model_dump_json(by_alias=True), media_type="application/json")
+        pieces = await feed.queries.collect(client, update.series(found, seconds, STEP_SECONDS))
+        return DocumentResponse(Document(tuple(pieces), "application/json"))
 
     unknown = {404: {"description": "There is no such watch."}}
-    yield Route("/api/v1/series", series, documented={"response_model": update.SeriesUpdate, "responses": unknown})
+    documented = {"response_model": update.SeriesUpdate, "responses": unknown}
+    yield Route("/api/v1/series", series, kind=Kind.QUERY, documented=documented)

@@ -7,14 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Literal
 
 import numpy as np
-from fastapi import HTTPException, Query
+from fastapi import HTTPException, Query, Request
 from pydantic import Field
 
 from watchslo.serve import rows
+from watchslo.serve.admission_control import client_of
 from watchslo.serve.document import Document, DocumentResponse
 from watchslo.serve.feed import Feed
 from watchslo.serve.rendering import Renderer
-from watchslo.serve.route import Route
+from watchslo.serve.route import Kind, Route
 from watchslo.serve.rows import WatchLine
 from watchslo.serve.status import Diagnosed, StatusPart
 from watchslo.serve.update import EventUpdate
@@ -352,17 +353,20 @@ WatchName = Annotated[
 
 def routes(feed: Feed) -> Sequence[Route]:
     """Return the route of the details, which are encoded once for all clients."""
-    renderer = Renderer(feed.thread)
+    renderer = Renderer[Account](feed.queries)
 
-    async def watches(watch: WatchName) -> DocumentResponse:
+    async def watches(request: Request, watch: WatchName) -> DocumentResponse:
         """One watch as labelled texts: figures, hops, guarantees, protocol, active causes and newest events."""
         account = feed.account
         if account is None or not _named(account, watch):
             raise HTTPException(404, "There is no such watch; /api/v1/status lists the watches.")
-        return DocumentResponse(await renderer.render(account.snapshot, watch, lambda _: _encode(feed.timeline, watch)))
+        return DocumentResponse(
+            await renderer.render(client_of(request), account, watch, lambda _: _encode(feed.timeline, watch))
+        )
 
     unknown = {404: {"description": "There is no such watch."}}
-    return [Route("/api/v1/watches", watches, documented={"response_model": WatchDetails, "responses": unknown})]
+    documented = {"response_model": WatchDetails, "responses": unknown}
+    return [Route("/api/v1/watches", watches, kind=Kind.QUERY, documented=documented)]
 
 
 def _encode(timeline: Timeline, name: str) -> Document:

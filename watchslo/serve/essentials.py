@@ -10,12 +10,14 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from watchslo.errors import UnavailableError
+from watchslo.serve.admission_control import AdmissionControl, client_of
 from watchslo.serve.auth import AccessControl, Authorize, unavailable
 from watchslo.serve.document import DocumentResponse
 from watchslo.serve.exposition import MetricsEncoder, negotiate
 from watchslo.serve.history import History
+from watchslo.serve.lane import Lane
 from watchslo.serve.rendering import Renderer
-from watchslo.serve.route import Route
+from watchslo.serve.route import Kind, Route
 from watchslo.snapshot import Snapshot
 
 Latest = Callable[[], Awaitable[Snapshot]]
@@ -46,9 +48,11 @@ def create_app(
 
 
 def protect(app: Starlette, routes: Iterable[Route], authorize: Authorize | None) -> None:
-    """Check the access of all requests except those to `open` routes, and answer 503 while there is no snapshot."""
+    """Check the access of requests except those to `open` routes, admit those of a `kind`; 503 without a snapshot."""
+    routes = [*routes]
     open_paths = frozenset(route.path for route in routes if route.open)
     app.add_exception_handler(UnavailableError, _unavailable)
+    app.add_middleware(AdmissionControl, routes=routes, authorized=authorize is not None)  # runs second
     app.add_middleware(AccessControl, open_paths=open_paths, authorize=authorize)
 
 
@@ -79,16 +83,16 @@ def probes(latest: Latest, unhealthy: Unhealthy) -> list[Route]:
 
 def scrapes(latest: Latest, metrics: MetricsEncoder, history: History) -> Route:
     """Return the route of the metrics."""
-    renderer = Renderer(history.thread)
+    renderer = Renderer[Snapshot](Lane(history.thread))  # one of its own: scrapes do not wait for queries
 
     async def scrape(request: Request) -> Response:
         form = negotiate(_header(request, "accept"), _header(request, "accept-encoding"))
         document = await renderer.render(
-            await latest(), form, lambda snapshot: metrics.encode(history.judged(snapshot), form)
+            client_of(request), await latest(), form, lambda snapshot: metrics.encode(history.judged(snapshot), form)
         )
         return DocumentResponse(document)
 
-    return Route("/metrics", scrape, documented={"include_in_schema": False})
+    return Route("/metrics", scrape, kind=Kind.SCRAPE, documented={"include_in_schema": False})
 
 
 async def _unavailable(_: Request, error: Exception) -> JSONResponse:

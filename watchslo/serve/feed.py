@@ -16,9 +16,10 @@ from fastapi import Request, Response
 from starlette.types import Receive, Scope, Send
 
 from watchslo.serve import rows, update
+from watchslo.serve.admission_control import client_of
 from watchslo.serve.auth import Authorize, bearer, may_continue
 from watchslo.serve.history import History
-from watchslo.serve.route import Route
+from watchslo.serve.route import Kind, Route
 from watchslo.snapshot import Snapshot
 from watchslo.timeline.timeline import Account, Timeline
 
@@ -27,7 +28,6 @@ KEPT_BYTES = 2 * 2**20  # of them: with hundreds of busy watches, a full update 
 LEAST_KEPT = 2  # deltas, so that a reader that is a little slow stays connected
 HEARTBEAT_SECONDS = 10.0  # proxies close silent connections
 SEND_SECONDS = 30.0  # a reader that does not accept an event within this is disconnected
-READERS = 200
 RETRY_MILLISECONDS = 2000
 MEDIA_TYPE = "text/event-stream"
 
@@ -101,13 +101,10 @@ class Feed(History):
 
     # Reading
 
-    @property
-    def is_full(self) -> bool:
-        """True if the maximum number of readers is connected."""
-        return len(self._readers) >= READERS
-
-    async def follow(self, last_id: str, allowed: Callable[[], Awaitable[bool]]) -> AsyncGenerator[bytes, None]:
-        """Yield the events after `last_id`, or a full update first if that id is unknown or too old.
+    async def follow(
+        self, client: str, last_id: str, allowed: Callable[[], Awaitable[bool]]
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield a client the events after `last_id`, or a full update first if that id is unknown or too old.
 
         Ends if the reader is too slow, when the feed is closed, or once `allowed` returns False; that is checked before
         each event.
@@ -119,7 +116,7 @@ class Feed(History):
                 reader.changed.clear()
                 missed = [frame for frame in self._frames if frame.number > (place or 0)]
                 if missed and place is None:
-                    place, body = await self.ask(self._whole)
+                    place, body = await self.ask(client, self._whole)
                     yield body
                 elif missed and place is not None and missed[0].number > place + 1:
                     return  # some frames are gone: the reader reconnects and gets a full update
@@ -165,7 +162,7 @@ async def _within(seconds: float, changed: asyncio.Event) -> bool:
 
 
 class EventStream(Response):
-    """A response that sends events until the reader disconnects or is too slow, or the events end."""
+    """A response that sends events until the reader is too slow, or the events end."""
 
     media_type = MEDIA_TYPE
 
@@ -174,21 +171,13 @@ class EventStream(Response):
         del self.headers["content-length"]
         self._events = events
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002 - ASGI's signature
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         if scope["method"] == "HEAD":
             await send({"type": "http.response.body", "body": b""})
             return
-        sending, disconnecting = asyncio.create_task(self._send(send)), asyncio.create_task(_disconnected(receive))
-        try:
-            await asyncio.wait((sending, disconnecting), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in (sending, disconnecting):
-                task.cancel()
-            await asyncio.gather(sending, disconnecting, return_exceptions=True)
-        if not sending.cancelled():
-            with suppress(TimeoutError):  # the reader does not accept data: the server closes the connection
-                sending.result()
+        with suppress(TimeoutError):  # the reader does not accept data: the server closes the connection
+            await self._send(send)
 
     async def _send(self, send: Send) -> None:
         async with aclosing(self._events):
@@ -197,11 +186,6 @@ class EventStream(Response):
                     await send({"type": "http.response.body", "body": event, "more_body": True})
         async with asyncio.timeout(SEND_SECONDS):
             await send({"type": "http.response.body", "body": b""})
-
-
-async def _disconnected(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def routes(feed: Feed, authorize: Authorize | None) -> Iterator[Route]:
@@ -213,18 +197,12 @@ def routes(feed: Feed, authorize: Authorize | None) -> Iterator[Route]:
         A `full` event has everything, a `delta` the changes. A client that reconnects with `Last-Event-ID` continues
         from there. The stream ends if the client's permission is revoked.
         """
-        if feed.is_full:
-            return Response("too many readers; try again later\n", 503, media_type="text/plain")
         allowed = partial(may_continue, authorize, bearer(request.scope))
-        return EventStream(feed.follow(request.headers.get("last-event-id", ""), allowed))
+        return EventStream(feed.follow(client_of(request), request.headers.get("last-event-id", ""), allowed))
 
     yield Route(
         "/api/v1/events",
         events,
-        documented={
-            "response_model": update.Update,
-            "response_class": EventStream,
-            "status_code": 200,
-            "responses": {503: {"description": "Too many readers.", "content": {"text/plain": {}}}},
-        },
+        kind=Kind.FEED,
+        documented={"response_model": update.Update, "response_class": EventStream, "status_code": 200},
     )

@@ -1,6 +1,5 @@
 """What an instance remembers of its run, and its verdict; the thread that owns this encodes all answers, too."""
 
-import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -9,6 +8,7 @@ from typing import TypeVar
 import structlog
 
 from watchslo.errors import error_location
+from watchslo.serve.lane import Lane
 from watchslo.snapshot import Snapshot
 from watchslo.timeline.timeline import Account, Timeline
 from watchslo.timeline.verdict import Level
@@ -19,12 +19,14 @@ T = TypeVar("T")
 class History:
     """Observes snapshots. Only its `thread` touches the `timeline`.
 
-    All encoding uses the same thread: each thread that computes delays the thread that measures. `account` is the
-    newest one; None before the first evaluation.
+    All encoding uses the same thread: each thread that computes delays the thread that measures. Work for readers gets
+    there by a lane, so an observation waits for at most one piece of it. `account` is the newest one; None before the
+    first evaluation.
     """
 
     def __init__(self) -> None:
         self.thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="encode")
+        self.queries = Lane(self.thread)
         self.account: Account | None = None
         self.timeline = Timeline()
         self._observing: Future[Account] | None = None
@@ -47,9 +49,9 @@ class History:
         account = self.account
         return replace(snapshot, overall=account.headline.verdict) if account else snapshot
 
-    async def ask(self, query: Callable[[Timeline], T]) -> T:
-        """Return the result of a query of the timeline, which runs in the thread."""
-        return await asyncio.get_running_loop().run_in_executor(self.thread, query, self.timeline)
+    async def ask(self, client: str, query: Callable[[Timeline], T]) -> T:
+        """Return the result of a client's query of the timeline, which runs in the thread."""
+        return await self.queries.run(client, lambda: query(self.timeline))
 
     def close(self) -> None:
         """Stop observing."""

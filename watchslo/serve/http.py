@@ -2,19 +2,24 @@
 
 from collections.abc import Sequence
 
-from fastapi import FastAPI, Response
+from fastapi import FastAPI, Request, Response
 
 from watchslo import __version__
 from watchslo.serve import api, detail, page
 from watchslo.serve import feed as feeding
+from watchslo.serve.admission_control import client_of
 from watchslo.serve.auth import Authorize
 from watchslo.serve.document import DocumentResponse
 from watchslo.serve.essentials import Latest, Unhealthy, probes, protect, scrapes
 from watchslo.serve.exposition import MetricsEncoder
 from watchslo.serve.feed import Feed
 from watchslo.serve.rendering import Renderer
-from watchslo.serve.route import Route
+from watchslo.serve.route import Kind, Route
 from watchslo.serve.status import StatusDocument, StatusEncoder
+from watchslo.snapshot import Snapshot
+
+BUSY = {503: {"description": "The client has its share of the answers at once, or the measuring loop does not answer."}}
+"""What every admitted route may answer, in OpenAPI's terms."""
 
 
 def create_app(
@@ -45,7 +50,10 @@ def application(routes: Sequence[Route], authorize: Authorize | None) -> FastAPI
     """Return an application with these routes and the access check in front of them."""
     app = FastAPI(title="watchslo", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False)
     for route in routes:  # HEAD is not documented; the server leaves out the body
-        app.add_api_route(route.path, route.endpoint, methods=["GET"], **route.documented)
+        documented = dict(route.documented)
+        if route.kind:
+            documented["responses"] = BUSY | documented.get("responses", {})
+        app.add_api_route(route.path, route.endpoint, methods=["GET"], **documented)
         app.add_api_route(route.path, route.endpoint, methods=["HEAD"], include_in_schema=False)
     protect(app, routes, authorize)
     app.openapi()  # generated now, because it would block the loop later
@@ -53,17 +61,13 @@ def application(routes: Sequence[Route], authorize: Authorize | None) -> FastAPI
 
 
 def _status(latest: Latest, feed: Feed) -> Route:
-    renderer, statuses = Renderer(feed.thread), StatusEncoder()
+    renderer, statuses = Renderer[Snapshot](feed.queries), StatusEncoder()
 
-    async def read_status() -> Response:
+    async def read_status(request: Request) -> Response:
         """The complete status: configuration, apiservers, domains, watches, active causes."""
         document = await renderer.render(
-            await latest(), statuses, lambda snapshot: statuses.encode(snapshot, feed.account)
+            client_of(request), await latest(), None, lambda snapshot: statuses.encode(snapshot, feed.account)
         )
         return DocumentResponse(document)
 
-    documented = {
-        "response_model": StatusDocument,
-        "responses": {503: {"description": "The measuring loop does not answer."}},
-    }
-    return Route("/api/v1/status", read_status, documented=documented)
+    return Route("/api/v1/status", read_status, kind=Kind.QUERY, documented={"response_model": StatusDocument})

@@ -1,27 +1,33 @@
 """Renders snapshots in another thread, one at a time, so that rendering does not delay the event loop."""
 
-import asyncio
 from collections.abc import Callable, Hashable
-from concurrent.futures import ThreadPoolExecutor
+from typing import Generic, TypeVar
 
 from watchslo.serve.document import Document
-from watchslo.snapshot import Snapshot
+from watchslo.serve.lane import Lane
+
+T = TypeVar("T")
 
 
-class Renderer:
-    """Renders in a thread; concurrent requests for one form of one snapshot share one rendering."""
+class Renderer(Generic[T]):
+    """Renders the newest snapshot or account in a lane; requests for one form of it share one rendering."""
 
-    def __init__(self, thread: ThreadPoolExecutor) -> None:
-        self._thread = thread
-        self._snapshot: Snapshot | None = None
-        self._documents: dict[Hashable, asyncio.Future[Document]] = {}
+    def __init__(self, lane: Lane) -> None:
+        self._lane = lane
+        self._rendered: tuple[T | None, dict[Hashable, Document]] = None, {}
 
-    async def render(self, snapshot: Snapshot, form: Hashable, write: Callable[[Snapshot], Document]) -> Document:
-        """Return the document that `write` makes, cached by `form` until the next snapshot."""
-        if snapshot is not self._snapshot:
-            self._snapshot, self._documents = snapshot, {}
-        if form not in self._documents:
-            loop = asyncio.get_running_loop()
-            self._documents[form] = loop.run_in_executor(self._thread, write, snapshot)
-        # Shielded: a client that disconnects must not cancel the rendering that others wait for.
-        return await asyncio.shield(self._documents[form])
+    async def render(self, client: str, newest: T, form: Hashable, write: Callable[[T], Document]) -> Document:
+        """Return the document that `write` makes, kept by `form` until `newest` is another one."""
+        if newest is not self._rendered[0]:
+            self._rendered = newest, {}
+        if known := self._rendered[1].get(form):
+            return known
+        return await self._lane.run(client, lambda: self._write(form, write))
+
+    def _write(self, form: Hashable, write: Callable[[T], Document]) -> Document:
+        """Return the document of the newest one at this time: it may have changed while the request waited."""
+        newest, documents = self._rendered
+        assert newest is not None
+        if form not in documents:
+            documents[form] = write(newest)
+        return documents[form]

@@ -14,6 +14,7 @@
   answer arrive before the connection is closed.
 - `connection_made`, `handle_events`, `on_response_complete` note the stage, so that a request that does not arrive and
   an answer that is not read can be timed out. uvicorn times out idle connections only.
+- `connection_made` gives requests a way to end their connection, as `drop` of their state: ASGI has none.
 """
 
 import asyncio
@@ -100,6 +101,7 @@ class ClientConnection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._enter(ConnectionStage.ASKING)
         super().connection_made(transport)
+        self.app_state = {**self.app_state, "drop": self.drop}
 
     def data_received(self, data: bytes) -> None:
         if self.stage is ConnectionStage.IDLE:
@@ -123,6 +125,11 @@ class ClientConnection(H11Protocol):
         """Refuse the request; uvicorn calls this while it handles an exception of h11."""
         hint = getattr(sys.exception(), "error_status_hint", HTTPStatus.BAD_REQUEST)
         self._refuse(HTTPStatus(hint) if hint in _MESSAGES else HTTPStatus.BAD_REQUEST)
+
+    @property
+    def address(self) -> str:
+        """The IP address of the client."""
+        return self.client[0] if self.client else ""
 
     @property
     def is_answered(self) -> bool:

@@ -99,7 +99,7 @@ def bodies(story: Story = LATE_PODS, minutes: float = MINUTES) -> tuple[bytes, b
     assert account is not None
     status = StatusEncoder().encode(account.snapshot, account).body
     full = update.full(timeline, account, [*rows.watches(account).values()])
-    return status, full, update.series(timeline, None, 3600.0, 5.0).model_dump_json(by_alias=True).encode()
+    return status, full, b"".join(update.series(update.past_watches(timeline, None, 3600.0), 3600.0, 5.0))
 
 
 def documents(story: Story = LATE_PODS, minutes: float = MINUTES) -> DaemonDocuments:

@@ -21,6 +21,7 @@ from watchslo.serve.auth_cache import AccessDecision
 from watchslo.serve.feed import KEPT, EventStream, Feed
 from watchslo.snapshot import OverallVerdict, Snapshot
 
+CLIENT = "10.0.0.9"
 RETRY = b"retry: 2000\n\n"
 
 
@@ -42,7 +43,7 @@ async def always() -> bool:
 async def observed(feed: Feed, *snapshots: Snapshot) -> None:
     for snapshot in snapshots:
         feed.observe(snapshot)
-        await feed.ask(lambda _: None)  # runs after the observation
+        await feed.ask(CLIENT, lambda _: None)  # runs after the observation
 
 
 def parsed(event: bytes) -> dict[str, Any]:
@@ -52,14 +53,14 @@ def parsed(event: bytes) -> dict[str, Any]:
 
 async def following(feed: Feed, count: int, last_id: str = "") -> list[dict[str, Any]]:
     """Return the first events of a new reader."""
-    async with aclosing(feed.follow(last_id, always)) as events:
+    async with aclosing(feed.follow(CLIENT, last_id, always)) as events:
         assert await anext(events) == RETRY
         return [parsed(await anext(events)) for _ in range(count)]
 
 
 async def test_feed_sends_full_then_delta(feed: Feed) -> None:
     await observed(feed, at(0))
-    async with aclosing(feed.follow("", always)) as events:
+    async with aclosing(feed.follow(CLIENT, "", always)) as events:
         await anext(events)
         whole = parsed(await anext(events))
         louder = readings.changed(readings.TAIL, received={"bookmarks": 8, "bookmark_age": 1.0})
@@ -128,7 +129,7 @@ async def test_feed_keeps_a_limited_size_of_deltas(
 
 async def test_feed_ends_for_reader_that_is_too_slow(feed: Feed) -> None:
     await observed(feed, at(0))
-    async with aclosing(feed.follow("", always)) as events:
+    async with aclosing(feed.follow(CLIENT, "", always)) as events:
         await anext(events), await anext(events)
         await observed(feed, *(at(number) for number in range(1, KEPT + 2)))
         assert [event async for event in events] == []
@@ -136,7 +137,7 @@ async def test_feed_ends_for_reader_that_is_too_slow(feed: Feed) -> None:
 
 async def test_feed_sends_heartbeats(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feeding, "HEARTBEAT_SECONDS", 0.0)
-    async with aclosing(feed.follow("", always)) as events:
+    async with aclosing(feed.follow(CLIENT, "", always)) as events:
         await anext(events)
         assert await anext(events) == b":\n\n"
 
@@ -150,7 +151,7 @@ async def test_feed_checks_permission_before_each_event(feed: Feed) -> None:
     async def allowed() -> bool:
         return verdicts.pop(0)
 
-    received = [event async for event in feed.follow(whole["id"], allowed)]
+    received = [event async for event in feed.follow(CLIENT, whole["id"], allowed)]
     assert [parsed(event)["data"]["at"][17:19] for event in received[1:]] == ["31", "36"]
     assert not verdicts
     assert not feed._readers
@@ -158,7 +159,7 @@ async def test_feed_checks_permission_before_each_event(feed: Feed) -> None:
 
 async def test_feed_ends_when_closed(feed: Feed) -> None:
     async def all_of_it() -> list[bytes]:
-        return [event async for event in feed.follow("", always)]
+        return [event async for event in feed.follow(CLIENT, "", always)]
 
     reading = asyncio.create_task(all_of_it())
     await asyncio.sleep(0)
@@ -192,7 +193,7 @@ async def test_feed_encodes_once_for_all_readers(feed: Feed) -> None:
     await observed(feed, at(0))
     received = []
     for _ in range(2):
-        async with aclosing(feed.follow("", always)) as events:
+        async with aclosing(feed.follow(CLIENT, "", always)) as events:
             await anext(events)
             received.append(await anext(events))
     assert received[0] is received[1]
@@ -218,16 +219,7 @@ class StreamClient:
             self.begun.set()
 
     async def answer(self, feed: Feed, method: str = "GET") -> None:
-        await EventStream(feed.follow("", always))({"type": "http", "method": method}, self.receive, self.send)
-
-
-async def test_stream_ends_when_reader_disconnects(feed: Feed) -> None:
-    client = StreamClient()
-    answering = asyncio.create_task(client.answer(feed))
-    await client.begun.wait()
-    client.gone.set()
-    await answering
-    assert not feed._readers
+        await EventStream(feed.follow(CLIENT, "", always))({"type": "http", "method": method}, self.receive, self.send)
 
 
 async def test_stream_ends_when_reader_accepts_no_data(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,26 +257,24 @@ async def test_stream_ends_cleanly_when_permission_is_revoked(feed: Feed) -> Non
 
     (route,) = feeding.routes(feed, authorize)
     headers = [(b"authorization", b"Bearer secret")]
-    scope = {"type": "http", "method": "GET", "headers": headers, "client": ("10.0.0.9", 1)}
+    scope = {"type": "http", "method": "GET", "headers": headers, "client": (CLIENT, 1), "state": {"client": CLIENT}}
     client = StreamClient()
     stream = await route.endpoint(Request(scope))
     await stream(scope, client.receive, client.send)
     _, retry, full, end = client.sent
     assert (retry["body"], parsed(full["body"])["event"]) == (RETRY, "full")
     assert (end["body"], "more_body" in end) == (b"", False)
-    assert asked == [(Bearer("secret", "10.0.0.9"), "/")] * 2
+    assert asked == [(Bearer("secret", CLIENT), "/")] * 2
 
 
-async def test_feed_is_full_at_the_reader_limit(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feeding, "READERS", 1)
-    async with aclosing(feed.follow("", always)) as events:
-        await anext(events)
-        before = feed.is_full
-        waiting = asyncio.ensure_future(anext(events))
-        await asyncio.sleep(0)
-        assert (before, feed.is_full) == (False, True)
-        waiting.cancel()
-        await asyncio.gather(waiting, return_exceptions=True)
+async def past(feed: Feed, asked: str | None, seconds: float = 60.0) -> list[dict[str, Any]]:
+    """Return the watches of an answer, which is sent in pieces."""
+    found = await feed.ask(CLIENT, lambda timeline: update.past_watches(timeline, asked, seconds))
+    answer = b"".join(update.series(found, seconds, 5.0))
+    document = update.SeriesUpdate.model_validate_json(answer, by_alias=True, by_name=False)
+    assert document.model_dump_json(by_alias=True).encode() == answer
+    watches: list[dict[str, Any]] = json.loads(answer)["watches"]
+    return watches
 
 
 @pytest.mark.parametrize(
@@ -298,14 +288,17 @@ async def test_feed_is_full_at_the_reader_limit(feed: Feed, monkeypatch: pytest.
 )
 async def test_series_has_the_requested_watches(feed: Feed, asked: str | None, found: list[str]) -> None:
     await observed(feed, at(0))
-    series = await feed.ask(lambda timeline: update.series(timeline, asked, 60.0, 5.0))
-    assert [watch.watch for watch in series.watches] == found
+    assert [watch["watch"] for watch in await past(feed, asked)] == found
 
 
 async def test_series_has_past_figures_of_the_window(feed: Feed) -> None:
     await observed(feed, at(0), at(1))
-    (pods,) = (await feed.ask(lambda timeline: update.series(timeline, "pods", 60.0, 5.0))).watches
-    assert pods.at == [1_700_000_001.0, 1_700_000_006.0]
-    assert (pods.judged, pods.upper, pods.events) == ([0.0625, 0.0625], [None, None], [120, 120])
-    (pods,) = (await feed.ask(lambda timeline: update.series(timeline, "pods", 3.0, 5.0))).watches
-    assert pods.at == [1_700_000_006.0]
+    (pods,) = await past(feed, "pods")
+    assert pods["at"] == [1_700_000_001.0, 1_700_000_006.0]
+    assert (pods["judged"], pods["upper"], pods["events"]) == ([0.0625, 0.0625], [None, None], [120, 120])
+    (pods,) = await past(feed, "pods", 3.0)
+    assert pods["at"] == [1_700_000_006.0]
+
+
+async def test_series_before_the_first_evaluation_is_empty(feed: Feed) -> None:
+    assert await past(feed, None) == []

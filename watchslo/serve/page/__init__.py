@@ -9,13 +9,14 @@ from importlib.resources import files
 from importlib.resources.abc import Traversable
 from string import Template
 
-from fastapi import Response
+from fastapi import Request, Response
 
 from watchslo.serve import rows
+from watchslo.serve.admission_control import client_of
 from watchslo.serve.document import Document, DocumentResponse
 from watchslo.serve.feed import Feed
 from watchslo.serve.rendering import Renderer
-from watchslo.serve.route import Route
+from watchslo.serve.route import Kind, Route
 from watchslo.serve.rows import ApiserverLine, WatchLine
 from watchslo.snapshot import CauseReading, MonitorReading, Snapshot
 from watchslo.timeline.format import common_percentile, counted, moment, part_note
@@ -137,11 +138,11 @@ def _media_type(name: str) -> str:
 
 def routes(latest: Callable[[], Awaitable[Snapshot]], feed: Feed) -> Iterable[Route]:
     """Return the routes of the page and its files, which are not part of the documented API."""
-    renderer = Renderer(feed.thread)
+    renderer = Renderer[Account](feed.queries)
 
-    async def index() -> Response:
+    async def index(request: Request) -> Response:
         account = feed.account or Timeline().observe(await latest())
-        return DocumentResponse(await renderer.render(account.snapshot, None, lambda _: encode(account)))
+        return DocumentResponse(await renderer.render(client_of(request), account, None, encode))
 
     def endpoint_of(document: Document) -> Callable[[], Awaitable[Response]]:
         async def endpoint() -> Response:
@@ -150,6 +151,6 @@ def routes(latest: Callable[[], Awaitable[Snapshot]], feed: Feed) -> Iterable[Ro
         return endpoint
 
     hidden = {"include_in_schema": False}
-    yield Route("/", index, documented=hidden)
+    yield Route("/", index, kind=Kind.QUERY, documented=hidden)
     for name, document in static().items():
         yield Route(f"/page/{name}", endpoint_of(document), documented=hidden)
