@@ -33,7 +33,7 @@ from watchslo.serve.tls import Certificate
 
 SWITCH_SECONDS = 0.0005  # a thread that encodes delays timestamps by 1.4 ms at P99; by 10 ms with Python's default
 MOST_FILES = 65_536
-MOST_OF_FILES = 0.25  # for clients of the server: each watch needs one too
+MOST_OF_FILES = 0.25  # for connections of clients, and as many may wait: each watch needs a file too
 LEAST_CONNECTIONS = 8
 INTERRUPTED = 130
 

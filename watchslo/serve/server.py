@@ -66,8 +66,8 @@ def _joined(host: str, port: int) -> str:
 class StatusServer:
     """Serves an application on a listening socket, in a thread, until stopped.
 
-    If `limits.connections` are open, the least needed connection is dropped for the next one. `hosts` are names by
-    which clients address it if it listens on a loopback address.
+    If `limits.connections` are open, the next one replaces the least needed connection, of the client with the most if
+    it has more than its share. `hosts` are names by which clients address it if it listens on a loopback address.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class StatusServer:
 
     def _background(self) -> Sequence[Coroutine[Any, Any, None]]:
         refresh = [self._refresh(self._certificate)] if self._certificate else []
-        return [self.acceptor.run(), self.acceptor.enforce_timeouts(), *refresh]
+        return [self.acceptor.run(), self.acceptor.serve_in_turns(), self.acceptor.enforce_timeouts(), *refresh]
 
     async def _refresh(self, certificate: Certificate) -> None:
         """Follow the certificate's files; an unusable pair is logged once and the previous one stays in force."""

@@ -25,13 +25,18 @@ from watchslo.serve.tls import Certificate
 from watchslo.serve.uvicorn_overrides import ClientConnection, ConnectionStage
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+PROBE = REQUEST.replace(b"/ ", b"/healthz ", 1)
+OTHER = "127.0.0.2"  # the address of a second client
 CONNECTIONS = 8
 
 Connected = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class ServerUnderTest:
-    """A server and its clients. `/` is answered once `gate` is set; `thread` is where that happened."""
+    """A server and its clients. `/` is answered once `gate` is set; `thread` is where that happened.
+
+    `answered` counts the requests that reached the application; probes are answered at once.
+    """
 
     def __init__(self, certificate: Certificate | None = None, **limits: Any) -> None:
         self.gate = threading.Event()
@@ -39,9 +44,11 @@ class ServerUnderTest:
         self.listener = listen(Listen("127.0.0.1", 0))
         app = FastAPI()
         app.add_api_route("/", self._index)
+        app.add_api_route("/healthz", lambda: "ok")
         limited = ServerLimitsConfig.model_validate({"connections": CONNECTIONS, **limits})
         self.server = StatusServer(app, self.listener, limited, certificate)
         self.thread = ""
+        self.answered = 0
 
     @property
     def being_answered(self) -> int:
@@ -50,17 +57,22 @@ class ServerUnderTest:
 
     async def _index(self) -> PlainTextResponse:
         self.thread = threading.current_thread().name
+        self.answered += 1
         await asyncio.to_thread(self.gate.wait)
         return PlainTextResponse("ok")
 
-    async def connect(self, tls: ssl.SSLContext | None = None) -> Connected:
-        return await asyncio.open_connection(*self.listener.getsockname(), ssl=tls)
+    async def connect(self, tls: ssl.SSLContext | None = None, address: str = "127.0.0.1") -> Connected:
+        return await asyncio.open_connection(*self.listener.getsockname(), ssl=tls, local_addr=(address, 0))
 
-    async def ask(self, tls: ssl.SSLContext | None = None) -> bytes:
-        reader, writer = await self.connect(tls)
+    async def ask(
+        self, tls: ssl.SSLContext | None = None, request: bytes = REQUEST, address: str = "127.0.0.1"
+    ) -> bytes:
+        reader, writer = await self.connect(tls, address)
         with contextlib.closing(writer):
-            writer.write(REQUEST)
-            return (await reader.read()).partition(b"\r\n")[0]
+            writer.write(request)
+            with contextlib.suppress(ConnectionResetError):
+                return (await reader.read()).partition(b"\r\n")[0]
+            return b""
 
 
 @contextlib.asynccontextmanager
@@ -140,12 +152,75 @@ async def test_connections_without_tls_handshake_are_dropped_for_new_ones(
             writer.close()
 
 
+async def test_connections_of_clients_that_have_gone_are_not_served() -> None:
+    place = ServerUnderTest()
+    for _ in range(CONNECTIONS):
+        _, writer = await place.connect()
+        writer.write(REQUEST)
+        writer.close()
+        await writer.wait_closed()
+    place.server.start()
+    assert await place.ask() == b"HTTP/1.1 200 OK"
+    await place.server.stop()
+    assert place.answered == 1
+
+
+async def test_probe_of_another_client_replaces_a_connection_of_one_that_floods() -> None:
+    async with serving(requestTimeout="5m") as place:
+        place.gate.clear()
+        flood = [asyncio.create_task(place.ask()) for _ in range(4 * CONNECTIONS)]
+        while place.being_answered < CONNECTIONS:  # noqa: ASYNC110 - of another thread
+            await asyncio.sleep(0)
+        assert await place.ask(request=PROBE, address=OTHER) == b"HTTP/1.1 200 OK"
+        place.gate.set()
+        answers = await asyncio.gather(*flood)
+        assert CONNECTIONS < answers.count(b"") + CONNECTIONS <= len(flood)
+        assert set(answers) == {b"HTTP/1.1 200 OK", b""}
+
+
+async def test_connections_that_wait_are_closed_at_the_end() -> None:
+    async with serving(requestTimeout="5m") as place:
+        place.gate.clear()
+        flood = [asyncio.create_task(place.ask()) for _ in range(2 * CONNECTIONS)]
+        while place.being_answered < CONNECTIONS:  # noqa: ASYNC110 - of another thread
+            await asyncio.sleep(0)
+        await place.ask(request=PROBE, address=OTHER)
+        stopping = asyncio.create_task(place.server.stop())
+        await asyncio.wait(flood, return_when=asyncio.FIRST_COMPLETED)
+        place.gate.set()
+        _, *answers = await asyncio.gather(stopping, *flood)
+        assert b"" in answers
+        assert set(answers) <= {b"HTTP/1.1 200 OK", b""}
+
+
+async def test_probe_of_another_client_replaces_a_handshake_of_one_that_floods(
+    certificate: Certificate, authority: Authority
+) -> None:
+    trusting = ssl.create_default_context(cafile=authority.ca)
+    async with serving(certificate, requestTimeout="5m") as place:
+        silent = [await place.connect() for _ in range(2 * CONNECTIONS)]
+        assert await place.ask(trusting, PROBE, OTHER) == b"HTTP/1.1 200 OK"
+        for _, writer in silent:
+            writer.close()
+
+
+def test_client_has_gone_once_its_end_is_closed() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        found = [acceptor.has_gone(ours)]
+        theirs.send(REQUEST)
+        found.append(acceptor.has_gone(ours))
+        theirs.shutdown(socket.SHUT_WR)
+        found.append(acceptor.has_gone(ours))
+    assert found == [False, False, True]
+
+
 async def test_failing_accept_is_logged_once(logged: CapturingLogger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(acceptor, "EXHAUSTED_SECONDS", 0.0)
     place, failures = ServerUnderTest(), [OSError(errno.EMFILE, "Too many open files")] * 3
     accept = place.server.acceptor.accept
 
-    async def accepted() -> socket.socket:
+    async def accepted() -> tuple[socket.socket, Any]:
         if failures:
             raise failures.pop()
         return await accept()
