@@ -100,6 +100,8 @@ class Place:
         values = {
             "URL": self.url,
             "PLAIN": self.plain,
+            "HOST": self.plain.removeprefix("http://"),
+            "LOCALHOST": self.plain.removeprefix("http://").replace("127.0.0.1", "localhost"),
             "UPPER": self.url.replace("https", "HTTPS"),
             "FOLDER": self.folder,
             "CA": self.ca,
@@ -258,6 +260,34 @@ FORMS: dict[str, Form] = {
     "server with slash": one(config(cluster={"server": "<URL>/a/"})),
     "server empty": one(config(cluster={"server": ""})),
     "server null": one(config(cluster={"server": None})),
+    "server without scheme": one(config(cluster={"server": "<HOST>"})),
+    "server without scheme, authority null": one(config(cluster={**NO_PATH_CA, "server": "<HOST>"})),
+    "server without scheme, authority as data": one(
+        config(cluster={**NO_PATH_CA, "server": "<HOST>", "certificate-authority-data": "<CA_DATA>"})
+    ),
+    "server without scheme, skips verification": one(
+        config(cluster={**NO_PATH_CA, "server": "<HOST>", "insecure-skip-tls-verify": True})
+    ),
+    "server without scheme, with a server name": one(
+        config(cluster={"server": "<HOST>", "tls-server-name": "localhost"})
+    ),
+    "server without scheme, but a name": one(config(cluster={"server": "<LOCALHOST>"})),
+    "server without scheme, with a slash": one(config(cluster={"server": "<HOST>/"})),
+    "server without scheme, with a path": one(config(cluster={"server": "<HOST>/a"})),
+    "server without scheme, with a query": one(config(cluster={"server": "<HOST>?a=b"})),
+    "server without scheme, with slashes": one(config(cluster={"server": "//<HOST>"})),
+    "server without scheme, by certificate": one(config(ONE, {"server": "<HOST>"})),
+    "server without scheme, by password": one(config({"username": "me", "password": "pw"}, {"server": "<HOST>"})),
+    "server without scheme, by plugin": one(config(plugin({"token": "p"}), {"server": "<HOST>"})),
+    "server without scheme, by provider": one(config({"auth-provider": {"name": "acme"}}, {"server": "<HOST>"})),
+    "server without scheme, as another user": one(
+        config(TOKEN | {"as": "jane", "as-uid": "7", "as-groups": ["g"]}, {"server": "<HOST>"})
+    ),
+    "server without scheme, and no such user": one(config(cluster={"server": "<HOST>"}, users=[])),
+    "server without host": one(config(cluster={"server": "https:///a"})),
+    "server by FTP": one(config(cluster={"server": "ftp://<HOST>"})),
+    "server is plain HTTP, and no such user": one(config(cluster={"server": "<PLAIN>/a"}, users=[])),
+    "server with a query": one(config(cluster={"server": "<URL>/a?b=c#d"})),
     "server is plain HTTP": one(config(cluster={"server": "<PLAIN>/a"})),
     "password to plain HTTP": one(config({"username": "me", "password": "pw"}, {"server": "<PLAIN>/a"})),
     "plugin and plain HTTP": one(config(plugin({"token": "p"}), {"server": "<PLAIN>/a"})),
@@ -286,6 +316,9 @@ FORMS: dict[str, Form] = {
     "server name empty": one(config(cluster={"tls-server-name": ""})),
     "proxy null": one(config(cluster={"proxy-url": None})),
     "proxy empty": one(config(cluster={"proxy-url": ""})),
+    "proxy without scheme": one(config(cluster={"proxy-url": "127.0.0.1:1"})),
+    "proxy without scheme, but a name": one(config(cluster={"proxy-url": "localhost:1"})),
+    "proxy by FTP": one(config(cluster={"proxy-url": "ftp://127.0.0.1:1"})),
     # users
     "token null, certificate": one(config({"token": None, **ONE})),
     "token empty, certificate": one(config({"token": "", **ONE})),

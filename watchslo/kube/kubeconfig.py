@@ -213,17 +213,39 @@ def _choose(paths: Sequence[str], context: str | None) -> _ContextChoice:
     server = _server(cluster)
     if server is None:
         raise ConnectError(f"{merged.origin}: the server of context {context} is not a URL; write https://host:port")
-    user = _find_entry(merged.users, "user", names, origin) if "user" in names else {}
-    return _ContextChoice(merged.origin, context, server, cluster, user)
+    return _ContextChoice(merged.origin, context, server, cluster, _user(merged.users, names, cluster, origin))
 
 
 def _server(cluster: Entry) -> str | None:
-    """Return the URL of a cluster, its scheme in lower case and without a slash at its end; None for other texts."""
+    """Return the URL of a cluster, its scheme in lower case and without a slash at its end; None for other texts.
+
+    As in client-go, a server without a scheme is asked by plain HTTP, even if the cluster has a CA (clientcmd,
+    `ClientConfig`, and rest, `DefaultServerURL`).
+    """
+    server = cluster.get("server", "")
     try:
-        url = urlsplit(cluster.get("server", ""))
+        url = urlsplit(server if _has_scheme(cluster) else f"http://{server}")
     except ValueError:
         return None
-    return url.geturl().rstrip("/") if url.scheme in ("http", "https") and url.netloc else None
+    if not url.netloc or not (_has_scheme(cluster) or url.path in ("", "/")):
+        return None
+    return url._replace(query="", fragment="").geturl().rstrip("/") if url.scheme in ("http", "https") else None
+
+
+def _has_scheme(cluster: Entry) -> bool:
+    return "://" in cluster.get("server", "")
+
+
+def _user(users: Mapping[str, Entry], names: Entry, cluster: Entry, origin: str) -> Entry:
+    """Return the user that a context names.
+
+    As in client-go, it may be missing for plain HTTP, and a server without a scheme gets no credentials.
+    """
+    if not _has_scheme(cluster):
+        return {key: value for key, value in users.get(names.get("user", ""), {}).items() if key.startswith("as")}
+    if "user" not in names or (names["user"] not in users and cluster["server"].lower().startswith("http:")):
+        return {}
+    return _find_entry(users, "user", names, origin)
 
 
 def _find_entry(entries: Mapping[str, Entry], kind: str, names: Entry, origin: str) -> Entry:

@@ -309,6 +309,20 @@ class TestClusters:
         access = await access_by(tmp_path, config({}, server=server))
         assert (access.url, access.tls is None) == (server, server.startswith("http:"))
 
+    @pytest.mark.parametrize("server", ["127.0.0.1:8001", "prod.example.com", "prod.example.com:6443", "[::1]:6443"])
+    async def test_server_without_scheme_is_asked_by_plain_http_without_credentials(
+        self, tmp_path: Path, server: str
+    ) -> None:
+        content = config({"token": SECRET, "as": "jane"}, server=server, **{"insecure-skip-tls-verify": True})
+        access = await access_by(tmp_path, content)
+        assert (access.url, access.tls, access.headers) == (f"http://{server}", None, (("Impersonate-User", "jane"),))
+
+    @pytest.mark.parametrize("server", ["127.0.0.1:8001", "http://127.0.0.1:8001"])
+    async def test_user_may_be_missing_for_plain_http(self, tmp_path: Path, server: str) -> None:
+        content = config({}, server=server)
+        content["users"] = []
+        assert (await access_by(tmp_path, content)).headers == ()
+
     async def test_certificate_and_name_of_the_server(self, tmp_path: Path) -> None:
         cluster = {"insecure-skip-tls-verify": True, "tls-server-name": "kubernetes"}
         access = await access_by(tmp_path, config({}, **cluster))
@@ -332,7 +346,7 @@ CLUSTERS: dict[str, dict[str, Any]] = {
     "file that is no authority": {"certificate-authority": "secret"},
     **{
         f"server {server!r}": {"server": server}
-        for server in (None, "", "prod.example.com", "ftp://prod", "https://[", "https:///")
+        for server in (None, "", "prod.example.com/path", "//prod", "[::1", "ftp://prod", "https://[", "https:///")
     },
 }
 EMPTY = ({"current-context": ""}, {"clusters": None, "users": None, "contexts": None, "current-context": None})
