@@ -34,7 +34,7 @@ from watchslo.kube.exec_plugin import PluginError, run_plugin
 from watchslo.kube.kubeconfig_reader import ConfigException, Configuration, KubeConfigLoader
 from watchslo.kube.merged_kubeconfig import FILES, Entry, read_kubeconfigs
 from watchslo.kube.openid import ProviderError, id_token
-from watchslo.kube.proxy_rule import environment_rule, fixed_rule
+from watchslo.kube.proxy_rule import ProxyRule, environment_rule, fixed_rule
 
 logging.getLogger("kubernetes_asyncio").setLevel(logging.CRITICAL)  # it also raises what it logs
 
@@ -62,6 +62,7 @@ def connect_by_kubeconfig(paths: Sequence[str], context: str | None, environ: Ma
     Raises ConnectError for errors that a retry cannot fix.
     """
     choice, plugin = _choose(paths, context), PluginRun()
+    _proxy(choice, environ)
     load = partial(_load, TlsMaker(), paths, choice.context, environ, plugin)
     return CredentialSource(load, place=ClusterPlace(choice.context, choice.server), plugin=plugin)
 
@@ -139,14 +140,21 @@ async def _apply_plugin(plugin: Entry, choice: _ContextChoice, environ: Mapping[
 
 
 def _access(tls: TlsMaker, choice: _ContextChoice, configuration: Configuration, environ: Mapping[str, str]) -> Access:
-    proxy = configuration.proxy
     return Access(
         choice.server,
         headers=(*_authorization(choice, configuration), *_impersonation(choice.user)),
         tls=_tls(tls, choice, configuration) if choice.server.startswith("https:") else None,
         server_name=configuration.tls_server_name,
-        proxy=fixed_rule(proxy, f"{choice.origin}: proxy-url") if proxy else environment_rule(environ),
+        proxy=_proxy(choice, environ),
     )
+
+
+def _proxy(choice: _ContextChoice, environ: Mapping[str, str]) -> ProxyRule:
+    """Return the rule for proxies; raises ConnectError if that of the server is not supported."""
+    own = choice.cluster.get("proxy-url")
+    rule = fixed_rule(own, f"{choice.origin}: proxy-url") if own else environment_rule(environ)
+    rule.for_url(choice.server)
+    return rule
 
 
 def _tls(tls: TlsMaker, choice: _ContextChoice, configuration: Configuration) -> ssl.SSLContext:

@@ -71,11 +71,16 @@ def _decide(rule: ProxyRule, url: str) -> str | None:
 
 def _usable(proxy: str, origin: str) -> str:
     try:
-        scheme = urlsplit(proxy).scheme
+        url = urlsplit(proxy)
     except ValueError:
-        raise ConnectError(f"{origin}: not the URL of a proxy; name a proxy with http://") from None
-    if scheme not in ("http", "https"):
-        raise ConnectError(f"{origin}: {scheme} proxies are not supported; name a proxy with http://")
+        url = urlsplit("")
+    if url.scheme.startswith("socks"):
+        raise ConnectError(
+            f"{origin}: SOCKS proxies ({url.scheme}://) are not supported; name a proxy with http://, or a tunnel to "
+            "the apiserver (ssh -L) as server"
+        )
+    if url.scheme not in ("http", "https"):
+        raise ConnectError(f"{origin}: not the URL of a proxy; write http://host:port")
     return proxy
 
 

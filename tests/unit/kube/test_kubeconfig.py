@@ -337,6 +337,16 @@ class TestClusters:
         access = await access_by(tmp_path, config({}), environ=environ)
         assert access.proxy == ProxyRule(https="http://environment:1")
 
+    @pytest.mark.parametrize(
+        ("cluster", "environ"),
+        [({"proxy-url": "socks5://127.0.0.1:1080"}, {}), ({}, {"HTTPS_PROXY": "socks5://127.0.0.1:1080"})],
+    )
+    def test_proxy_that_is_not_supported_is_refused_before_the_first_request(
+        self, tmp_path: Path, cluster: dict[str, str], environ: dict[str, str]
+    ) -> None:
+        with pytest.raises(ConnectError, match="SOCKS proxies"):
+            connection_by(tmp_path, config({}, **cluster), environ=environ)
+
 
 CLUSTERS: dict[str, dict[str, Any]] = {
     "unsupported proxy": {"proxy-url": "socks5://file:1"},

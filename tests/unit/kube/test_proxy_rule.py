@@ -70,8 +70,12 @@ def test_without_proxies_all_connections_are_direct() -> None:
 @pytest.mark.parametrize(
     ("proxy", "message"),
     [
-        ("socks5://p", "HTTPS_PROXY: socks5 proxies are not supported; name a proxy with http://"),
-        ("http://[::1", "HTTPS_PROXY: not the URL of a proxy; name a proxy with http://"),
+        (
+            "socks5h://p",
+            "HTTPS_PROXY: SOCKS proxies (socks5h://) are not supported; name a proxy with http://, or a tunnel",
+        ),
+        ("http://[::1", "HTTPS_PROXY: not the URL of a proxy; write http://host:port"),
+        ("ftp://p", "HTTPS_PROXY: not the URL of a proxy; write http://host:port"),
     ],
 )
 def test_unsupported_proxy_is_refused_for_the_addresses_that_need_it(proxy: str, message: str) -> None:
@@ -88,6 +92,9 @@ def test_address_that_is_no_url_is_an_error(url: str) -> None:
 
 
 def test_unsupported_proxy_of_the_kubeconfig_is_refused() -> None:
-    with pytest.raises(ConnectError, match="here: socks5 proxies are not supported"):
-        fixed_rule("socks5://p", "here")
+    with pytest.raises(ConnectError, match=re.escape("here: SOCKS proxies (socks5://) are not supported")):
+        fixed_rule("SOCKS5://p", "here")
+    for url in ("127.0.0.1:1", "p:1", "p"):
+        with pytest.raises(ConnectError, match="here: not the URL of a proxy"):
+            fixed_rule(url, "here")
     assert fixed_rule("https://p", "here").for_url("https://a") == "https://p"

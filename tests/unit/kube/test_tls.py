@@ -307,7 +307,7 @@ class TestProxy:
         access = Access("http://service.test", proxy=environment_rule({"HTTP_PROXY": "socks5://p"}))
         failure = await refused(access)
         assert failure.reason is Reason.CREDENTIALS
-        assert "HTTP_PROXY: socks5 proxies are not supported" in failure.message
+        assert "HTTP_PROXY: SOCKS proxies (socks5://) are not supported" in failure.message
 
     async def test_proxy_that_refuses_is_unreachable(self, server: Server) -> None:
         server.script = [answer(b"", "407 Proxy Authentication Required")]
