@@ -353,6 +353,25 @@ def test_low_request_rate_is_accepted_without_audits(tmp_path: Path) -> None:
     assert loaded(tmp_path, "limits: {requestsPerSecond: 2.1, auditsPerSecond: 0}").limits.audits_per_second == 0
 
 
+@pytest.mark.parametrize(
+    ("written", "namespaces"),
+    [
+        ("{}", ("default",)),
+        ("watch: [{resource: pods}, {resource: jobs.batch, namespace: web}]", ("default", "web")),
+        ("watch: [{resource: pods, namespace: web}, {resource: jobs.batch, namespace: shop}]", ("web", "shop")),
+        ("watch: [{resource: pods, namespace: web}, {resource: jobs.batch, namespace: web}]", ("web",)),
+        ("watch: [{resource: pods, namespace: web}]\nclock: {namespace: default}", ("default", "web")),
+        ("watch: [{resource: pods, namespace: web}]\nclock: {interval: 400ms}", ("web",)),
+    ],
+)
+def test_ticks_read_where_everything_is_watched_unless_a_namespace_is_written(
+    tmp_path: Path, written: str, namespaces: tuple[str, ...]
+) -> None:
+    config = loaded(tmp_path, written)
+    assert config.tick_namespaces == namespaces
+    assert config.clock_in_force.namespace == namespaces[0]
+
+
 def test_burst_keeps_within_the_guaranteed_share_of_ticks(tmp_path: Path) -> None:
     assert loaded(tmp_path, "{}").clock_in_force.burst == BurstConfig()
     low = loaded(tmp_path, "limits: {requestsPerSecond: 8}").clock_in_force

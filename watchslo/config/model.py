@@ -317,6 +317,7 @@ class BurstConfig(_Section):
 class ClockConfig(_Section):
     """How often ticks are sent, and to which namespace if it may be read; `storage` states whether the storage is etcd.
 
+    Without a `namespace`, ticks go to that of the first watch if each watch has one.
     `interval` is the mean time between two ticks of the main clock through one apiserver, by all instances that share
     its ticks; with `metrics: proven`, some ticks are saved and follow events. The clocks of all other storages together
     tick as often as it does: with n of them, each has a tick every n intervals.
@@ -580,11 +581,14 @@ class Config(_Section):
 
     @property
     def clock_in_force(self) -> ClockConfig:
-        """The clock with bursts at the rate that the limits permit, and without bursts if nothing is estimated."""
-        burst = self.clock.burst
-        rate = min(burst.rate, self._most_ticks)
-        ticks = burst.ticks_per_hour if self.judges_quantiles else 0
-        return self.clock.model_copy(update={"burst": burst.model_copy(update={"rate": rate, "ticks_per_hour": ticks})})
+        """The clock with its namespace, and with bursts at the rate that the limits permit.
+
+        There are no bursts if nothing is estimated.
+        """
+        rate = min(self.clock.burst.rate, self._most_ticks)
+        ticks = self.clock.burst.ticks_per_hour if self.judges_quantiles else 0
+        burst = self.clock.burst.model_copy(update={"rate": rate, "ticks_per_hour": ticks})
+        return self.clock.model_copy(update={"namespace": self.tick_namespaces[0], "burst": burst})
 
     def _check_burst(self) -> None:
         if "rate" in self.clock.burst.model_fields_set and self.clock.burst.rate > self._most_ticks:
@@ -637,6 +641,17 @@ class Config(_Section):
     def probes_storage(self) -> bool:
         """Return True if apiservers are asked whether their storage is kine."""
         return self.clock.storage == "auto" and self.limits.probes_per_second > 0
+
+    @property
+    def tick_namespaces(self) -> tuple[str, ...]:
+        """Where ticks may read, the first that is permitted: `clock.namespace`, then the namespaces of the watches.
+
+        If each watch has a namespace, only a `clock.namespace` that is written precedes these.
+        """
+        watched = [watch.namespace for watch in self.watch if watch.namespace]
+        is_default = "namespace" not in self.clock.model_fields_set
+        own = [] if is_default and len(watched) == len(self.watch) else [self.clock.namespace]
+        return tuple(dict.fromkeys((*own, *watched)))
 
     @property
     def wants_witnesses(self) -> bool:

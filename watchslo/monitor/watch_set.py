@@ -261,7 +261,7 @@ class WatchSet:
             resource=desired.resource,
             apiserver=apiserver,
             longest_line=desired.longest_line,
-            probed_in=desired.watch.namespace or self._config.clock.namespace,
+            probed_in=desired.watch.namespace or self._config.tick_namespaces[0],
             replay=self._replay,
             of_many=not self._config.judges_quantiles,
         )

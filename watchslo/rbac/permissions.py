@@ -69,7 +69,7 @@ def required_permissions(config: Config, watched: Iterable[Permission]) -> Itera
     yield from watched
     list_only, list_and_watch = frozenset({"list"}), frozenset({"list", "watch"})
     verbs = list_and_watch if config.probes_storage else list_only
-    yield Permission(PermissionScope("", "events", config.clock.namespace, ABSENT_NAME), verbs, TICKS)
+    yield Permission(PermissionScope("", "events", config.tick_namespaces[0], ABSENT_NAME), verbs, TICKS)
     slices = PermissionScope("discovery.k8s.io", "endpointslices", SLICES_NAMESPACE)
     if config.kubernetes.apiservers == "each":
         yield Permission(slices, list_and_watch, EACH_APISERVER)

@@ -35,8 +35,15 @@ async def test_ticks_read_the_namespace_that_may_be_read(cluster: Cluster) -> No
     assert cluster.count("tick", "events") > 50
 
 
-async def test_a_namespace_that_may_not_be_read_is_asked_once(cluster: Cluster) -> None:
+async def test_only_the_namespace_of_the_watches_is_asked(cluster: Cluster) -> None:
     async with running(config()):
+        await keep_writing(cluster, CONFIGMAPS)
+    assert set(cluster.asked_in["tick"]) == {"mine"}
+    assert set(cluster.asked_in["detect_storage"]) == {"mine"}
+
+
+async def test_a_namespace_that_may_not_be_read_is_asked_once(cluster: Cluster) -> None:
+    async with running(config(clock={"namespace": "default"})):
         await keep_writing(cluster, CONFIGMAPS, seconds=120)
     assert [name for name in cluster.asked_in["tick"] if name != "mine"] == ["default"]
     assert cluster.asked_in["detect_storage"][:2] == ["default", "mine"]

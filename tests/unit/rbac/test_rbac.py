@@ -85,9 +85,28 @@ class TestRequiredPermissions:
         assert permissions(**watching("pods", "nodes", namespace="web")) == {
             "web list,watch pods",
             "* list,watch nodes",
-            TICKS,
+            "web list,watch events./watchslo-reads-nothing",
             *APISERVER_COUNT,
         }
+
+    @pytest.mark.parametrize(
+        ("namespaces", "clock", "expected"),
+        [
+            (["web"], {}, "web"),
+            (["web", "shop"], {}, "web"),
+            (["web", None], {}, "default"),
+            (["web"], {"namespace": "default"}, "default"),
+        ],
+    )
+    def test_ticks_need_a_right_where_everything_is_watched(
+        self, namespaces: list[str | None], clock: dict[str, str], expected: str
+    ) -> None:
+        watches = [
+            {"resource": "pods", "name": f"w{number}", "namespace": namespace}
+            for number, namespace in enumerate(namespaces)
+        ]
+        found = permissions(cluster="prod", clock=clock, watch=watches)
+        assert [one for one in found if "events" in one] == [f"{expected} list,watch events./watchslo-reads-nothing"]
 
     def test_permission_covered_by_another_feature_is_not_repeated(self) -> None:
         configuration = watching("events", "leases.coordination.k8s.io", "endpointslices.discovery.k8s.io")
