@@ -9,7 +9,7 @@ from statistics import median_low
 from watchslo.app.doctor.findings import DeploymentFinding, good, problem, unchecked, warning
 from watchslo.model import Interval, Reading, Resource, Source
 from watchslo.monitor.apiserver import Apiserver
-from watchslo.monitor.tick_planner import EVENTS
+from watchslo.monitor.tick_planner import EVENTS, NAMESPACES_EACH
 from watchslo.rules.alerts import COARSE_SHARE
 from watchslo.timeline.format import counted, duration, some_of
 from watchslo.watch.failure import Action, Failure, Reason
@@ -138,13 +138,17 @@ async def watch_ticks(apiservers: Sequence[Apiserver], resource: Resource, names
     return list(await asyncio.gather(*map(ticks_of, apiservers)))
 
 
-async def choose_tick_resource(apiserver: Apiserver, watched: Iterable[Resource], namespace: str) -> Resource:
-    """Return what can be ticked on: events, or else the first watched resource that may be read there."""
-    for resource in (EVENTS, *watched):
+async def choose_ticks(
+    apiserver: Apiserver, watched: Iterable[tuple[Resource, str | None]], namespaces: Sequence[str]
+) -> tuple[Resource, str]:
+    """Return what can be ticked on, and where: events in one of the namespaces, or else a watched resource."""
+    first = namespaces[0]
+    events = [(EVENTS, namespace) for namespace in namespaces[:NAMESPACES_EACH]]
+    for resource, namespace in (*events, *((resource, own or first) for resource, own in watched)):
         answer = await apiserver.client.read_nothing(resource, namespace, "tick")
         if isinstance(answer, Reading) or answer.action is not Action.WAIT:
-            return resource
-    return EVENTS
+            return resource, namespace
+    return EVENTS, first
 
 
 async def compare_revisions(

@@ -14,7 +14,7 @@ from watchslo.app.doctor.addresses import (
     tcp_reach,
 )
 from watchslo.app.doctor.clocks import (
-    choose_tick_resource,
+    choose_ticks,
     clock_findings,
     compare_revisions,
     order_findings,
@@ -35,6 +35,7 @@ from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.apiserver_set import VERSION_SECONDS, ApiserverSet
 from watchslo.monitor.desired import DesiredWatches, desired_watches
 from watchslo.monitor.storage_prober import find_kind
+from watchslo.monitor.tick_planner import NAMESPACES_EACH
 from watchslo.monitor.time_limit import with_time_limit
 from watchslo.monitor.witnesses import unwatched
 from watchslo.rbac.permissions import required_permissions
@@ -131,7 +132,16 @@ class ClusterChecks:
         """Ask what storage an apiserver has, as the daemon does: only if it is neither stated nor forbidden."""
         if not self._config.probes_storage:
             return StorageKind.UNKNOWN
-        return await with_time_limit(find_kind(client, self._config.clock.namespace))
+        return await with_time_limit(self._storage_kind(client))
+
+    async def _storage_kind(self, client: Client) -> StorageKind | Failure:
+        """Ask in the first namespace that permits it."""
+        found: StorageKind | Failure = StorageKind.UNKNOWN
+        for namespace in self._config.tick_namespaces[:NAMESPACES_EACH]:
+            found = await find_kind(client, namespace)
+            if not isinstance(found, Failure) or found.reason is not Reason.FORBIDDEN:
+                break
+        return found
 
     async def _configured(self) -> list[AskedApiserver]:
         """Return the apiservers that are known without a request: the service, or those of the configuration."""
@@ -215,8 +225,8 @@ class ClusterChecks:
     async def _clocks(
         self, apiservers: Sequence[Apiserver], watched: Sequence[tuple[Resource, str | None]]
     ) -> list[DeploymentFinding]:
-        config, namespace = self._config, self._config.clock.namespace
-        resource = await choose_tick_resource(apiservers[0], [one for one, _ in watched], namespace)
+        config = self._config
+        resource, namespace = await choose_ticks(apiservers[0], watched, config.tick_namespaces)
         ticks = await watch_ticks(apiservers, resource, namespace)
         order = await compare_revisions(apiservers, resource, watched, namespace)
         threshold = min(config.objective_of(watch).threshold for watch in config.watch)

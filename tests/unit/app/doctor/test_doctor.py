@@ -106,6 +106,15 @@ def serve_one_group(cluster: Cluster) -> None:
     cluster.fail(Reason.NOT_FOUND, "discovery", "/api")
 
 
+def permit_one_namespace(cluster: Cluster) -> None:
+    cluster.namespace = "mine"
+
+
+def permit_one_namespace_without_events(cluster: Cluster) -> None:
+    permit_one_namespace(cluster)
+    cluster.fail(Reason.FORBIDDEN, "tick", "events")
+
+
 def announce_two(cluster: Cluster) -> None:
     cluster.announce("10.0.0.1", "10.0.0.2")
 
@@ -142,6 +151,14 @@ CASES = {
     "no-core-group": Case(serve_one_group, "watch: [{resource: widgets.example.com}]\n"),
     "nothing-served": Case(serve_one_group, "limits: {watches: 5}\n"),
     "events-forbidden": Case(lambda cluster: cluster.fail(Reason.FORBIDDEN, "tick", "events")),
+    "one-namespace": Case(permit_one_namespace, "watch: [{resource: pods, namespace: mine}]\n"),
+    "one-namespace-of-the-ticks-forbidden": Case(
+        permit_one_namespace,
+        "watch: [{resource: pods, namespace: mine}]\nclock: {namespace: other, storage: auto}\n",
+    ),
+    "one-namespace-without-events": Case(
+        permit_one_namespace_without_events, "watch: [{resource: pods, namespace: mine}]\n"
+    ),
     "another-storage": Case(lambda cluster: cluster.revisions.update(nodes=7_000)),
     "storage-forbidden": Case(
         lambda cluster: cluster.fail(Reason.FORBIDDEN, "detect_storage"), f"{WATCHES}clock: {{storage: auto}}\n"
