@@ -26,6 +26,9 @@ kubeconfig_option = click.option(
     help="Kubeconfig file; default: the service account in a pod, else $KUBECONFIG.",
 )
 context_option = click.option("--context", help="Context of the kubeconfig.")
+namespace_option = click.option(
+    "-n", "--namespace", help="Namespace of the resources that are named; default: all namespaces."
+)
 output_option = click.option(
     "-o",
     "--output",
@@ -165,7 +168,7 @@ def demo(duration: float | None, fault: str | None, listen: str | None) -> None:
 @click.option("--duration", default="60s", show_default=True, help="How long to measure, 5s to 5m.")
 @click.option("--threshold", help="Threshold of the objective; default: that of the configuration (1s).")
 @click.option("--resource", "resources", multiple=True, help="Measure only this resource; can be repeated.")
-@click.option("-n", "--namespace", help="Namespace of the resources that are named; default: all namespaces.")
+@namespace_option
 @output_option
 def check(
     config: Path | None,
@@ -209,6 +212,7 @@ def check(
 @click.option("--replay", is_flag=True, help="Begin at the oldest revision in reach: verify the past as well.")
 @click.option("--inventory", is_flag=True, help="List all objects first, so that the types of events are verified too.")
 @click.option("--resource", "resources", multiple=True, help="Watch only this resource; can be repeated.")
+@namespace_option
 @output_option
 def verify(
     config: Path | None,
@@ -221,6 +225,7 @@ def verify(
     replay: bool,  # noqa: FBT001 - a flag of the command line
     inventory: bool,  # noqa: FBT001 - a flag of the command line
     resources: tuple[str, ...],
+    namespace: str | None,
     output: Literal["table", "json"],
 ) -> None:
     """Verify that watches lose, repeat and reorder no event.
@@ -230,7 +235,7 @@ def verify(
     """
     from watchslo.app.verify import VerifyOptions, verify  # noqa: PLC0415 - each command imports only its own parts
 
-    options = VerifyOptions(duration, resources, each, replay, inventory, compare, tolerance)
+    options = VerifyOptions(duration, resources, each, replay, inventory, compare, tolerance, namespace)
     sys.exit(verify(config, kubeconfig, context, options, output))
 
 

@@ -49,7 +49,7 @@ def forbidden(view: View) -> Iterator[str]:
     if names := _named(line for line in view.lines if _is_away(line) and line.reason == Reason.FORBIDDEN):
         yield (
             f"This identity may not list and watch {names}: grant it these two verbs (`watchslo rbac` writes the "
-            "role), name a namespace in which it may (`check --namespace`), or leave these resources out."
+            "role), name a namespace in which it may (`--namespace` of `check` and `verify`), or leave these out."
         )
     if names := _named(line for line in view.lines if _is_away(line) and line.reason == Reason.UNAUTHORIZED):
         yield f"The apiserver rejects the credentials for {names}: renew them; kubectl cannot use them either."

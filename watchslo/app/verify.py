@@ -43,7 +43,7 @@ class VerifyOptions:
 
     `each` watches every apiserver behind the service, `compare` those of these contexts and URLs: none may be slower
     than the fastest by more than `tolerance` seconds. `replay` begins at the oldest revision in reach, and `inventory`
-    lists all objects to check the types of events.
+    lists all objects to check the types of events. The resources are watched in `namespace`, or in all.
     """
 
     duration: str
@@ -53,6 +53,7 @@ class VerifyOptions:
     inventory: bool = False
     compare: tuple[str, ...] = ()
     tolerance: float = 0.05
+    namespace: str | None = None
 
     def check(self) -> None:
         """Refuse what does not fit together, by ConfigError."""
@@ -76,7 +77,7 @@ def verify(
     logs.set_up("console", "error")
     options.check()
     period = MeasurementPeriod(seconds_of(options.duration, LONGEST_SECONDS, "24h"), _so_far)
-    narrowed = narrow(load(file)[0], options.resources, None, WINDOW_SECONDS)
+    narrowed = narrow(load(file)[0], options.resources, None, WINDOW_SECONDS, options.namespace)
     config = _verifying(narrowed, options, urls_of(kubeconfig, options.compare) if options.compare else None)
     if options.compare:
         context = context or next((name for name in options.compare if not is_url(name)), None)

@@ -2,6 +2,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -106,6 +107,27 @@ def test_json_has_the_documented_keys(ask: Verify, capsys: pytest.CaptureFixture
         *("watch", "apiserver", "resource", "group", "events", "checked", "violations", "state", "past", "beganNow")
     ]
     assert (answer["asked"], answer["measured"]) == (30.0, 30.0)
+
+
+@pytest.mark.parametrize("replay", [False, True])
+def test_rights_in_one_namespace_suffice(ask: Verify, cluster: Cluster, *, replay: bool) -> None:
+    cluster.catches_up = True
+    cluster.namespace = "mine"
+    assert ask(replace(OPTIONS, namespace="mine", replay=replay)) == 0
+    asked = {namespace for names in cluster.asked_in.values() for namespace in names}
+    assert asked == {"mine"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"namespace": "No"}, "^--namespace: No is not a namespace"),
+        ({"namespace": "mine", "resources": ()}, "^--namespace: it is for the resources that --resource names"),
+    ],
+)
+def test_unusable_namespace_is_refused(ask: Verify, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        ask(replace(OPTIONS, **changes))
 
 
 def test_missing_right_is_named_and_not_called_silence(

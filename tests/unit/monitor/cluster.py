@@ -123,8 +123,9 @@ class Watch:
 STATUS = {Reason.THROTTLED: 429}
 
 
-def line(type_: str, revision: int | str, created: str | None = None) -> bytes:
-    metadata = {"resourceVersion": str(revision)} | ({"creationTimestamp": created} if created else {})
+def line(type_: str, revision: int | str, created: str | None = None, namespace: str | None = None) -> bytes:
+    given = {"resourceVersion": str(revision), "creationTimestamp": created, "namespace": namespace}
+    metadata = {key: value for key, value in given.items() if value}
     return json.dumps({"type": type_, "object": {"metadata": metadata}}).encode() + b"\n"
 
 
@@ -545,7 +546,7 @@ class Cluster(Door):
         else:
             self.revision += 1
         revision = self.revision_of(resource)
-        event = line(type_, revision, created)
+        event = line(type_, revision, created, self.namespace if resource.namespaced else None)
         self.committed.append((time.monotonic(), resource, revision))
         if resource.key in self.frozen:
             return revision
