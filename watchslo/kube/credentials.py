@@ -141,8 +141,9 @@ class CredentialSource:
 
     @property
     def awaited(self) -> str | None:
-        """The exec plugin whose credentials are awaited now, if any are."""
-        return self._plugin.command
+        """A sentence that names the exec plugin whose credentials are awaited now, if any are."""
+        plugin = self._plugin.command
+        return f"Waiting for credentials of the exec plugin {plugin}." if plugin else None
 
     @property
     def url(self) -> str | None:

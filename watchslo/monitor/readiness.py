@@ -67,10 +67,7 @@ class Readiness:
         elif reconciler.begins_in > 0.0:
             yield f"The first request waits for {reconciler.begins_in:.0f} s more, as `startDelay` says."
         elif self._discovery.catalogue is None or not reconciler.is_tried:
-            if plugin := self._credentials.awaited:
-                yield f"Waiting for credentials of the exec plugin {plugin}."
-            else:
-                yield failure.message if failure else "The cluster is being discovered."
+            yield self._credentials.awaited or (failure.message if failure else "The cluster is being discovered.")
         elif assignment is None:
             if not reconciler.desired.elsewhere:  # else the other shards have all watches
                 yield "The cluster serves nothing of what is configured."

@@ -1,5 +1,6 @@
 """`watchslo rehearse` against a cluster in memory: its output, its errors, and interruptions."""
 
+import asyncio
 import json
 import os
 import re
@@ -10,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
+from rich.progress import Progress, TaskID
 
 from tests.unit.app.conftest import Run
 from tests.unit.monitor.cluster import PODS, Cluster, Door, Log, because_of, nowhere
@@ -19,7 +21,7 @@ from watchslo.app.session import INTERRUPTED
 from watchslo.cli import STRATEGIES as NAMES
 from watchslo.errors import WatchsloError
 from watchslo.kube.client import Page, TakePiece
-from watchslo.kube.credentials import ClusterPlace
+from watchslo.kube.credentials import ClusterPlace, PluginRun
 from watchslo.model import SERVICE, Resource
 from watchslo.monitor.census import Census, take_census
 from watchslo.monitor.rehearsal import Rehearsal
@@ -99,6 +101,51 @@ def test_first_line_names_context_and_server(
     monkeypatch.setattr("watchslo.app.rehearse.connect", lambda *_: nowhere(place))
     ask(replace(OPTIONS, dry_run=True))
     assert capsys.readouterr().out.splitlines()[0] == "Context prod: https://prod.example.com:6443"
+
+
+@pytest.mark.parametrize(
+    ("place", "named"),
+    [
+        (ClusterPlace("prod", "https://prod.example.com:6443"), ("prod", "https://prod.example.com:6443")),
+        (ClusterPlace(None, "https://10.96.0.1:443"), (None, "https://10.96.0.1:443")),
+        (None, (None, None)),
+    ],
+)
+def test_json_names_context_and_server(
+    ask: Rehearse,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    place: ClusterPlace | None,
+    named: tuple[str | None, str | None],
+) -> None:
+    monkeypatch.setattr("watchslo.app.rehearse.connect", lambda *_: nowhere(place))
+    ask(replace(OPTIONS, resources=("pods", "nodes"), dry_run=True), "json")
+    assert [(one["context"], one["server"]) for one in json.loads(capsys.readouterr().out)] == [named] * 2
+
+
+def test_login_by_a_plugin_is_waited_for_and_named(
+    ask: Rehearse, plugin: PluginRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plugin.command = "kubelogin"
+    shown: list[str] = []
+    document, update = Door.document, Progress.update
+
+    async def answer(door: Door, path: str, accept: str = "") -> bytes | Failure:
+        if plugin.command:
+            await asyncio.sleep(60)
+            plugin.command = None
+        return await document(door, path, accept)
+
+    def note(progress: Progress, task: TaskID, **fields: Any) -> None:
+        update(progress, task, **fields)
+        shown.append("".join(one.description for one in progress.tasks if one.visible))
+
+    monkeypatch.setattr("watchslo.app.rehearse.connect", lambda *_: nowhere(plugin=plugin))
+    monkeypatch.setattr(Door, "document", answer)
+    monkeypatch.setattr(Progress, "update", note)
+    assert ask() == 0
+    assert shown[0] == "Waiting for credentials of the exec plugin kubelogin."
+    assert "kubelogin" not in shown[-1]
 
 
 def test_cli_offers_all_strategies() -> None:

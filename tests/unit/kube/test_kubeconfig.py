@@ -542,7 +542,8 @@ class TestPlugins:
         named.append(connection.awaited)
         await asyncio.to_thread((tmp_path / "go").write_text, "go\n")
         await loading
-        assert [*named, connection.awaited] == [None, str(tmp_path / "plugin"), None]
+        sentence = f"Waiting for credentials of the exec plugin {tmp_path / 'plugin'}."
+        assert [*named, connection.awaited] == [None, sentence, None]
 
     @pytest.mark.parametrize(
         ("script", "complaint"),

@@ -27,5 +27,5 @@ def rehearse(
         finished = run_on_loop(conduct(connection, options, trials))
     finally:
         if shown := [trial for trial in trials if trial.runs or trial.skipped or options.dry_run]:
-            show(shown, options, output)
+            show(shown, options, output, connection.place)
     return 0 if finished else INTERRUPTED

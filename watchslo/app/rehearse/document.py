@@ -4,14 +4,17 @@ import math
 
 from watchslo.app.rehearse.advice import Advice
 from watchslo.app.rehearse.trial import Trial
+from watchslo.kube.credentials import ClusterPlace
 from watchslo.monitor.apiserver_process import ApiserverCost
 from watchslo.monitor.rehearsal import Rehearsal
 from watchslo.monitor.rehearsal_headroom import Headroom
 
 
-def document(trial: Trial, advice: Advice | None) -> dict[str, object]:
+def document(trial: Trial, advice: Advice | None, place: ClusterPlace | None) -> dict[str, object]:
     """Return the results for JSON, in seconds and bytes; null for unknown values."""
     return {
+        "context": place and place.context,
+        "server": place and place.shown_server,
         "resource": trial.resource.plural,
         "group": trial.resource.group,
         "objects": trial.census and trial.census.objects,

@@ -44,6 +44,7 @@ from watchslo.watch.failure import Failure, Reason
 from watchslo.watch.headroom import FIRST, TooOld
 
 PAUSE_SECONDS = 1.0  # between two rehearsals, so that the apiserver can collect its garbage
+LOOK_SECONDS = 0.2  # between two looks whether a plugin is awaited
 UNLIMITED = 1e6  # requests a second: an informer asks for the next page as soon as it has one
 MOST_NAMESPACES = 200
 SECRETS = "secrets"
@@ -55,7 +56,20 @@ async def conduct(connection: CredentialSource, options: RehearseOptions, trials
     stop = asyncio.Event()
     with stop_signals(stop), _progress() as progress:
         async with apiserver.client:
-            return await _unless(stop, RehearsalRun(apiserver.client, options, progress).run(trials))
+            naming = asyncio.create_task(_name_awaited(connection, progress))
+            try:
+                return await _unless(stop, RehearsalRun(apiserver.client, options, progress).run(trials))
+            finally:
+                naming.cancel()
+
+
+async def _name_awaited(connection: CredentialSource, progress: Progress) -> None:
+    """Show which credentials are awaited, while they are: their plugin may wait for a login."""
+    task = progress.add_task("", total=None, visible=False)
+    while True:
+        awaited = connection.awaited
+        progress.update(task, description=awaited or "", visible=awaited is not None)
+        await asyncio.sleep(LOOK_SECONDS)
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
@@ -73,7 +87,7 @@ def _progress() -> Progress:
     console = plain_console(stderr=True)
     console.quiet = not console.is_terminal  # otherwise it would print an empty line
     return Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),

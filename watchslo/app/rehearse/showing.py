@@ -14,6 +14,7 @@ from watchslo.app.rehearse.outcome import Outcome, failing, outcomes
 from watchslo.app.rehearse.plan import RehearseOptions
 from watchslo.app.rehearse.trial import Trial
 from watchslo.app.table import plain_console
+from watchslo.kube.credentials import ClusterPlace
 from watchslo.monitor.rehearsal import Rehearsal
 from watchslo.timeline.format import ABSENT, counted, duration
 
@@ -21,10 +22,18 @@ UNKNOWN = "unknown"
 BY_VERSION = "A ? marks what apiservers of this version do by default; the apiserver's own counters did not prove it."
 
 
-def show(trials: Sequence[Trial], options: RehearseOptions, output: Literal["table", "json"]) -> None:
-    """Print the trials; those that were not rehearsed with the reason, or with what would be done."""
+def show(
+    trials: Sequence[Trial],
+    options: RehearseOptions,
+    output: Literal["table", "json"],
+    place: ClusterPlace | None,
+) -> None:
+    """Print the trials; those that were not rehearsed with the reason, or with what would be done.
+
+    Each document of JSON names the place.
+    """
     if output == "json":
-        documents = [document(trial, advice_of(trial)) for trial in trials]
+        documents = [document(trial, advice_of(trial), place) for trial in trials]
         print(json.dumps(documents, indent=2))  # noqa: T201 - the output of the command
         return
     console = plain_console()
