@@ -346,3 +346,23 @@ def _refused() -> Any:
     made = Cluster()
     made.fail(Reason.REFUSED)
     return made.failures["*", "*"]
+
+
+def test_webhook_that_fails_for_one_resource_is_named_and_the_others_are_measured(
+    ask: Check, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for kind in ("list", "watch", "tick", "probe"):
+        cluster.fail(Reason.CONVERSION, kind, "configmaps")
+    assert ask(replace(OPTIONS, resources=("pods", "configmaps"))) == 1
+    said = capsys.readouterr().out
+    assert re.search(r"^configmaps +0 .* closed \(relisting\)", said, re.MULTILINE)
+    assert re.search(r"^pods +\d+ .* within", said, re.MULTILINE)
+    assert "Not open: configmaps. The conversion webhook of the CRD fails" in said
+
+
+def test_proxy_that_holds_watches_back_is_the_reason(
+    ask: Check, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.hanging.add("watch")
+    assert ask() == 2
+    assert "Lists are answered, but not the watch: a proxy on the way may hold it back" in capsys.readouterr().out
