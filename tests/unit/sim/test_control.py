@@ -92,13 +92,6 @@ async def test_control_api_lists_and_switches_faults_with_descriptions(simulate:
     }
 
 
-async def test_storage_delay_does_not_affect_a_resource_without_cache(simulate: Simulate) -> None:
-    api = await simulate()
-    await api.control("latency", {"storage": "constant 5ms"})
-    watch = await api.watch(f"{EVENTS}?watch=1&resourceVersion={await api.newest(EVENTS)}")
-    assert await api.configmap("a", EVENTS) == await watch.revision()
-
-
 async def test_a_workload_can_be_changed_and_stopped(simulate: Simulate) -> None:
     api = await simulate()
     watch = await api.watch("/api/v1/nodes?watch=1&resourceVersion=5")

@@ -67,12 +67,3 @@ async def test_held_channel_delivers_when_all_holds_are_released() -> None:
     assert receiver.batches == []
     receiver.channel.set_hold("b", held=False)
     assert receiver.batches == [[1, 2]]
-
-
-async def test_closed_channel_discards_items_in_transit() -> None:
-    receiver = Receiver("constant 1ms")
-    receiver.channel.push(1)
-    receiver.channel.close()
-    receiver.law = parse_law("constant 10ms")
-    receiver.channel.push(2)
-    assert await receiver.next() == [2]

@@ -2,13 +2,10 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import pytest
-
 from tests.support.transcripts import of_states
 from watchslo.sim import discovery, status
-from watchslo.sim.encoding import PROTOBUF, ObjectEncoder, ObjectForm, dump, error_body, error_type, negotiate
+from watchslo.sim.encoding import ObjectEncoder, ObjectForm
 from watchslo.sim.kinds import BUILT_IN, Object, custom_kind
-from watchslo.sim.status import StatusError
 
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
@@ -80,68 +77,9 @@ def test_encodings_match_golden_file(golden: Callable[[str, str], None]) -> None
     golden("simulated-encodings.txt", of_states({**dict(encodings()), "discovery": documents()}))
 
 
-def test_dump_escapes_html_characters_as_go_does() -> None:
-    assert dump({"a": "<b> & c"}) == rb'{"a":"\u003cb\u003e \u0026 c"}' + b"\n"
-
-
-@pytest.mark.parametrize(
-    ("accept", "form"),
-    [
-        ("", ObjectForm.OBJECT),
-        ("*/*", ObjectForm.OBJECT),
-        (TABLE, ObjectForm.TABLE),
-        (METADATA, ObjectForm.METADATA),
-        ("application/vnd.kubernetes.protobuf, application/json", ObjectForm.OBJECT),
-        ("application/json;as=Table;g=meta.k8s.io;v=v9,application/json", ObjectForm.OBJECT),
-    ],
-)
-def test_negotiate_takes_the_first_supported_clause(accept: str, form: ObjectForm) -> None:
-    assert negotiate(accept, CONFIGMAPS, "v1", "None", listed=False).form is form
-
-
-@pytest.mark.parametrize(
-    ("accept", "media_type"),
-    [
-        ("", "application/json"),
-        ("text/html", "application/json"),
-        (f"{PROTOBUF}, */*", PROTOBUF),
-        (f"application/json,{PROTOBUF}", "application/json"),
-    ],
-)
-def test_refusal_has_the_first_supported_media_type(accept: str, media_type: str) -> None:
-    assert error_type(accept) == media_type
-    is_protobuf = error_body(status.unauthorized(), error_type(accept)).startswith(b"k8s\0")
-    assert is_protobuf == (media_type == PROTOBUF)
-
-
 AS_PROTOBUF = ObjectEncoder(CONFIGMAPS, "v1", ObjectForm.OBJECT, "None", protobuf=True)
 
 
 def test_stray_line_is_a_frame_of_its_own_unless_it_never_ends() -> None:
     assert AS_PROTOBUF.stray(b"{}\n") == b"\0\0\0\x03{}\n"
     assert AS_PROTOBUF.stray(b"xxxx") == of(ObjectForm.OBJECT).stray(b"xxxx") == b"xxxx"
-
-
-def test_negotiate_refuses_mismatched_metadata_forms_with_406() -> None:
-    assert negotiate(METADATA_LIST, CONFIGMAPS, "v1", "None", listed=True).form is ObjectForm.METADATA
-    for accept, listed in ((METADATA, True), (METADATA_LIST, False), ("text/html", True)):
-        with pytest.raises(StatusError) as refused:
-            negotiate(accept, CONFIGMAPS, "v1", "None", listed=listed)
-        assert refused.value.code == 406
-
-
-@pytest.mark.parametrize(
-    ("accept", "version"),
-    [
-        (discovery.AGGREGATED.format("v2"), "v2"),
-        (f"{discovery.AGGREGATED.format('v9')},application/json", None),
-        ("", None),
-    ],
-)
-def test_aggregated_version_is_the_first_requested_and_offered(accept: str, version: str | None) -> None:
-    assert discovery.aggregated_version(accept, ("v2",)) == version
-
-
-def test_aggregated_version_raises_if_nothing_is_acceptable() -> None:
-    with pytest.raises(LookupError):
-        discovery.aggregated_version("text/html", ("v2",))

@@ -4,7 +4,6 @@ from datetime import datetime
 import pytest
 
 from tests.unit.sim.api import Simulate
-from watchslo.sim import identity
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 APISERVER_LEASES = f"{LEASES}?labelSelector=apiserver.kubernetes.io/identity%3Dkube-apiserver"
@@ -17,13 +16,6 @@ async def test_identity_lease_is_renewed_each_ten_seconds(simulate: Simulate) ->
     (later,) = (await api.get(APISERVER_LEASES)).json["items"]
     assert first["metadata"]["uid"] == later["metadata"]["uid"]
     assert (instant(later) - instant(first)).total_seconds() == pytest.approx(10.0, abs=0.01)
-
-
-async def test_identity_lease_is_created_again_after_deletion(simulate: Simulate) -> None:
-    api = await simulate()
-    assert (await api.write("DELETE", f"{LEASES}/{identity.NAME}")).code == 200
-    await asyncio.sleep(10.0)
-    assert len((await api.get(APISERVER_LEASES)).json["items"]) == 1
 
 
 async def test_cluster_may_have_no_identity_lease(simulate: Simulate) -> None:

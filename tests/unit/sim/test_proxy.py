@@ -293,14 +293,6 @@ async def test_long_line_is_inserted_between_two_chunks() -> None:
         assert await echoes((reader, writer), b"\n")
 
 
-async def test_long_line_is_inserted_at_once_between_events() -> None:
-    async with echo_proxy() as proxy, client(proxy) as (reader, writer):
-        writer.write(b"3\r\n{}\n\r\n")
-        await reader.readexactly(8)
-        proxy.switch_on("long-line", 0.01)
-        assert int(await asyncio.wait_for(reader.readline(), TIMEOUT_SECONDS), 16) > 10_000
-
-
 # Servers
 
 

@@ -75,37 +75,6 @@ async def test_lists_and_initial_events_are_counted(simulate: Simulate) -> None:
     assert (await since(api, before)).listed == 6
 
 
-def fetched(text: str, source: str) -> int:
-    """Return how many config maps were fetched for lists."""
-    name = f'apiserver_{source}_list_fetched_objects_total{{group="",resource="configmaps"}} '
-    return sum(int(line.removeprefix(name)) for line in text.splitlines() if line.startswith(name))
-
-
-@pytest.mark.parametrize(
-    ("version", "path", "of_cache", "of_etcd"),
-    [
-        ("1.36", f"{CONFIGMAPS}?fieldSelector=metadata.name%3Da1", 1, 0),
-        ("1.36", "/api/v1/configmaps?fieldSelector=metadata.name%3Dabsent", 3, 0),
-        ("1.36", f"{CONFIGMAPS}?limit=1", 3, 0),
-        ("1.30", "/api/v1/configmaps?fieldSelector=metadata.name%3Dabsent", 0, 3),
-        ("1.30", f"{CONFIGMAPS}?limit=1", 0, 1),
-        ("1.30", f"{CONFIGMAPS}?resourceVersion=0", 3, 0),
-    ],
-)
-async def test_objects_fetched_for_a_list_are_counted(
-    simulate: Simulate, version: str, path: str, of_cache: int, of_etcd: int
-) -> None:
-    api = await simulate(version=version)
-    for number in range(3):
-        await api.configmap(f"a{number}")
-    await api.newest()
-    before = (await api.get("/metrics", accept="text/plain")).text
-    await api.get(path)
-    after = (await api.get("/metrics", accept="text/plain")).text
-    grown = [fetched(after, source) - fetched(before, source) for source in ("cache", "storage")]
-    assert grown == [of_cache, of_etcd]
-
-
 async def test_refused_requests_are_counted(simulate: Simulate) -> None:
     api = await simulate()
     before = await read(api)

@@ -30,45 +30,6 @@ async def test_commit_times_order_reads_and_commits(simulate: Simulate, collecti
     assert (names(exact), exact.revision) == (["a"], first)
 
 
-async def test_list_at_an_exact_revision_shows_the_past(simulate: Simulate) -> None:
-    api = await simulate()
-    past = await api.configmap("a")
-    await api.configmap("b")
-    for collection in (CONFIGMAPS, "/api/v1/configmaps"):
-        listed = await api.get(f"{collection}?resourceVersion={past}&resourceVersionMatch=Exact")
-        assert (names(listed), listed.revision) == (["a"], past)
-    assert names(await api.get(f"{CONFIGMAPS}?resourceVersion={past}&limit=9")) == ["a"]
-    assert names(await api.get(f"{CONFIGMAPS}?resourceVersion={past}&resourceVersionMatch=NotOlderThan")) == ["a", "b"]
-
-
-async def test_etcd_answers_revisions_that_the_cache_has_dropped(simulate: Simulate) -> None:
-    api = await simulate(window=2, initialization=0.0)
-    for number in range(5):
-        await api.configmap(f"c{number}")
-    first = await api.get(f"{CONFIGMAPS}?limit=2", METADATA_LIST)
-    token = first.json["metadata"]["continue"]
-    assert (names(first), first.json["metadata"]["remainingItemCount"]) == (["c0", "c1"], 3)
-    for number in range(5, 9):
-        await api.configmap(f"c{number}")
-    rest = await api.get(f"{CONFIGMAPS}?continue={token}", METADATA_LIST)
-    exact = await api.get(f"{CONFIGMAPS}?resourceVersion={first.revision}&resourceVersionMatch=Exact")
-    assert (names(rest), names(exact)) == (["c2", "c3", "c4"], ["c0", "c1", "c2", "c3", "c4"])
-
-
-async def test_version_1_33_answers_consistent_lists_from_the_cache_but_pages_from_etcd(simulate: Simulate) -> None:
-    api = await simulate(version="1.33")
-    for name in "abc":
-        await api.configmap(name)
-    first = await api.get(f"{CONFIGMAPS}?limit=2")
-    await api.control("latency", {"resource": "configmaps", "storage": "constant 0.3s"})
-    newest = await api.configmap("d")
-    began = time.monotonic()
-    assert (await api.get(CONFIGMAPS)).revision == newest
-    assert time.monotonic() - began > 0.2
-    await api.control("compact")
-    assert (await api.get(f"{CONFIGMAPS}?continue={first.json['metadata']['continue']}")).code == 410
-
-
 async def test_token_is_required_and_can_be_changed(simulate: Simulate) -> None:
     api = await simulate(token="first")
     assert (await api.get("/readyz")).code == 200

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watchslo.sim.kinds import Object
-from watchslo.sim.store import CacheModel, Etcd, GroundTruth, RevisionGone, RevisionLog, StorageClock
+from watchslo.sim.store import CacheModel, Etcd, RevisionGone, RevisionLog, StorageClock
 
 PODS = "pods"
 
@@ -30,18 +30,6 @@ def test_commit_takes_the_next_revision_and_writes_it_into_the_object() -> None:
     assert [change.committed for change in (added, modified, other, deleted)] == [1.0, 2.0, 3.0, 4.0]
     assert deleted.object == {"metadata": {"name": "a", "resourceVersion": "5"}, "spec": {}}
     assert deleted.previous == modified.object
-
-
-def test_keys_are_listed_in_order_and_by_prefix() -> None:
-    etcd = Etcd(retain=100)
-    for key in ("b/2", "a/1", "b/10", "c/1", "b/1"):
-        etcd.put(PODS, key, named(key), 0.0)
-    table = etcd.table(PODS)
-    assert [key for key, _ in table.items()] == ["a/1", "b/1", "b/10", "b/2", "c/1"]
-    assert [key for key, _ in table.items("b/")] == ["b/1", "b/10", "b/2"]
-    assert [key for key, _ in table.items("b/", "b/1\0")] == ["b/10", "b/2"]
-    assert table.count("b/", "b/1\0") == 2
-    assert table.count("", "") == len(table) == 5
 
 
 WRITES = st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=40)
@@ -77,15 +65,6 @@ def test_etcd_reads_past_revisions_until_compaction(writes: list[tuple[str, bool
             assert [change.revision for change in etcd.since(PODS, revision)] == list(
                 range(revision + 1, etcd.revision + 1)
             )
-
-
-def test_a_watch_may_start_one_revision_before_the_compacted_one() -> None:
-    etcd = Etcd(retain=1000)
-    write(etcd, [("a", False)] * 5)
-    etcd.compact(4)
-    assert [change.revision for change in etcd.since(PODS, 3)] == [5, 6]
-    with pytest.raises(RevisionGone):
-        etcd.since(PODS, 2)
 
 
 @pytest.mark.parametrize(("revision", "restored"), [(1, 3), (3, 3), (4, 4), (9, 5)])
@@ -133,13 +112,6 @@ def test_cache_serves_changes_inside_its_window(
             assert [key for key, _ in cache.at(revision).items()] == names(etcd, revision)
 
 
-def test_progress_advances_a_cache_without_a_change() -> None:
-    cache = CacheModel(Etcd(retain=10).table(PODS), 5, 10)
-    cache.progress(9)
-    cache.progress(7)
-    assert (cache.revision, cache.oldest, cache.advanced) == (9, 5, True)
-
-
 def test_cache_drop_window_makes_older_revisions_too_old() -> None:
     etcd = Etcd(retain=1000)
     cache = CacheModel(etcd.table(PODS), etcd.revision, 2)
@@ -157,15 +129,6 @@ def test_revision_log_is_bounded_and_read_by_time() -> None:
     assert 10 <= len(log) < 20
     assert log.since(97.0) == {"revision": [1098, 1099], "at": [98.0, 99.0], "stream": [2, 0]}
     assert log.since(99.0) == {"revision": [], "at": [], "stream": []}
-
-
-def test_ground_truth_is_kept_per_resource() -> None:
-    truth = GroundTruth(capacity=10)
-    truth.commits(PODS).append(1.0, 5)
-    truth.sends(PODS).append(2.0, 5, watch=3)
-    assert truth.commits(PODS).since(0.0)["revision"] == [5]
-    assert truth.sends(PODS).since(0.0)["stream"] == [3]
-    assert truth.commits("nodes").since(0.0)["revision"] == []
 
 
 @pytest.mark.parametrize(("reads", "read"), [(True, 2_000_000_000_500_000_000), (False, 2_000_000_000_000_000_000)])
@@ -211,13 +174,6 @@ def test_a_read_at_some_time_sees_exactly_the_commits_up_to_it(
             assert all(sent <= change.committed + 1e-6 for _, sent in seen)
         if is_read:
             seen.append((etcd.read(now), now))
-
-
-def test_a_commit_waits_until_its_time_has_passed_everywhere() -> None:
-    etcd = Etcd(retain=100, clock=StorageClock(unix=1e9, drift=0.0, dates_reads=True, wait=lambda: 0.25))
-    change = etcd.put(PODS, "a", named("a"), 100.0)
-    assert change.revision == round((1e9 + 99.75) * 1e9)
-    assert change.committed == 99.75
 
 
 def test_a_fast_clock_drifts() -> None:

@@ -108,17 +108,6 @@ CASES = [
 
 
 @pytest.mark.parametrize(("fault", "lines", "wrong"), CASES)
-def test_fault_edits_events_with_bytes_split_at_every_position(
-    fault: str, lines: list[bytes], wrong: list[int]
-) -> None:
-    for at in range(len(RESPONSES)):
-        editing = Editing(fault)
-        assert watch_body(editing.edit(halves(RESPONSES, at))) == lines
-        assert editing.seen == 5
-        assert editing.recorded == [(PATH, fault, revision) for revision in wrong]
-
-
-@pytest.mark.parametrize(("fault", "lines", "wrong"), CASES)
 @given(st.data())
 def test_fault_edits_events_in_chunks_and_reads_of_any_size(
     fault: str, lines: list[bytes], wrong: list[int], data: st.DataObject

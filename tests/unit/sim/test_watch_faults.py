@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit.sim.api import CONFIGMAPS, Api, Simulate, Watch
-from watchslo.sim import faults, watch_connection
+from watchslo.sim import faults
 
 EVENTS = "/api/v1/namespaces/default/events"
 
@@ -131,21 +131,6 @@ async def test_bookmark_faults_affect_only_watches_with_bookmarks(simulate: Simu
     assert [(await without.event())[0], (await uncached.event())[0]] == ["ADDED", "ADDED"]
     assert await received(watch, 2, added) == "B0 A0"
     assert event not in (await edits(api))["revision"]
-
-
-async def test_no_bookmark_is_sent_while_an_event_is_withheld(
-    simulate: Simulate, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(watch_connection, "BOOKMARK_INTERVAL_SECONDS", 0.02)
-    api = await simulate()
-    start = await api.newest()
-    other = await api.watch(f"{CONFIGMAPS}?watch=1&allowWatchBookmarks=true&resourceVersion={start}")
-    watch = await api.watch(f"{CONFIGMAPS}?watch=1&allowWatchBookmarks=true&resourceVersion={start}")
-    await api.control("faults", {"name": "swapped-events", "resource": "configmaps"})
-    await api.configmap("a")
-    assert [(await watch.event())[0] for _ in range(3)] == ["ADDED", "BOOKMARK", "BOOKMARK"]
-    await api.configmap("b")
-    assert await received(other, 2, start) == "A2 A1"
 
 
 @pytest.mark.parametrize("collection", [CONFIGMAPS, EVENTS])

@@ -15,26 +15,6 @@ METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
 
 
-async def test_only_the_first_event_of_a_table_has_columns(simulate: Simulate) -> None:
-    api = await simulate()
-    watch = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={await api.newest()}", TABLE)
-    await api.configmap("a")
-    await api.configmap("b")
-    assert [bool((await watch.event())[1]["columnDefinitions"]) for _ in "ab"] == [True, False]
-
-
-async def test_watch_without_a_revision_starts_with_current_objects(simulate: Simulate) -> None:
-    api = await simulate()
-    there = await api.configmap("a")
-    await api.configmap("other", "/api/v1/namespaces/kube-system/configmaps")
-    watch = await api.watch(f"{CONFIGMAPS}?watch=1&allowWatchBookmarks=true", METADATA)
-    kind, obj = await watch.event()
-    assert (kind, obj["metadata"]["resourceVersion"]) == ("ADDED", str(there))
-    kind, obj = await watch.event()
-    assert (kind, obj["metadata"]["annotations"]) == ("BOOKMARK", {"k8s.io/initial-events-end": "true"})
-    assert int(obj["metadata"]["resourceVersion"]) == await api.newest()
-
-
 @pytest.mark.parametrize("resource", ["configmaps", "events"])
 async def test_send_initial_events_true_or_false_is_honoured(simulate: Simulate, resource: str) -> None:
     api = await simulate()
@@ -47,14 +27,6 @@ async def test_send_initial_events_true_or_false_is_honoured(simulate: Simulate,
     assert await api.configmap("a", collection) == await streamed.revision() == await without.revision()
 
 
-async def test_initial_events_at_a_future_revision_answer_504(simulate: Simulate) -> None:
-    api = await simulate()
-    query = "watch=1&resourceVersionMatch=NotOlderThan&sendInitialEvents=true&resourceVersion=99999"
-    for collection in (CONFIGMAPS, EVENTS):
-        kind, status = await (await api.watch(f"{collection}?{query}")).event()
-        assert (kind, status["code"], status["reason"]) == ("ERROR", 504, "Timeout")
-
-
 async def test_bookmarks_are_sent_each_minute_and_two_seconds_before_the_deadline(simulate: Simulate) -> None:
     api = await simulate()
     query = f"watch=1&allowWatchBookmarks=true&timeoutSeconds=130&resourceVersion={await api.newest()}"
@@ -64,23 +36,6 @@ async def test_bookmarks_are_sent_each_minute_and_two_seconds_before_the_deadlin
     assert await busy.arrivals() == [("ADDED", 0), ("BOOKMARK", 60), ("BOOKMARK", 120), ("BOOKMARK", 128)]
     assert await idle.rest() == []
     assert await uncached.rest() == []
-
-
-async def test_streamed_list_is_soon_followed_by_a_bookmark(simulate: Simulate) -> None:
-    api = await simulate()
-    query = "watch=1&allowWatchBookmarks=true&timeoutSeconds=60&resourceVersionMatch=NotOlderThan&sendInitialEvents="
-    streamed, idle = [await api.watch(f"/api/v1/{one}?{query}true") for one in ("configmaps", "secrets")]
-    without = await api.watch(f"{CONFIGMAPS}?{query}false")
-    _, end = await streamed.event()
-    newest = await api.configmap("a")
-    assert (await streamed.event())[0] == "ADDED"
-    kind, obj = await streamed.event()
-    assert (kind, obj["metadata"]["resourceVersion"]) == ("BOOKMARK", str(newest))
-    assert "annotations" in end["metadata"]
-    assert "annotations" not in obj["metadata"]
-    await api.control("restart", {})
-    assert await without.rest() == ["ADDED"]
-    assert await idle.rest() == ["BOOKMARK"]
 
 
 async def test_events_are_delayed_by_the_law_and_ground_truth_records_it(simulate: Simulate) -> None:
