@@ -40,31 +40,6 @@ def synced(**objects: int) -> Inventory:
     return inventory
 
 
-def test_first_list_finds_no_unseen_changes() -> None:
-    inventory = Inventory()
-    assert inventory.nbytes < 100
-    assert relist(inventory, {"a": 3, "b": 5}, 10) is None
-    assert inventory.synced
-    assert len(inventory) == 2
-    assert "a" in inventory
-    assert "c" not in inventory
-
-
-def test_delivered_changes_are_not_unseen() -> None:
-    inventory = synced(a=3, b=5, c=7)
-    deliver(inventory, "MODIFIED", "a", 11)
-    deliver(inventory, "DELETED", "b", 12)
-    deliver(inventory, "ADDED", "d", 13)
-    assert len(inventory) == 3
-    assert relist(inventory, {"a": 11, "c": 7, "d": 13}, 20) == NOTHING
-
-
-def test_undelivered_changes_are_unseen() -> None:
-    inventory = synced(a=3, b=5, c=7)
-    assert relist(inventory, {"a": 11, "c": 7, "d": 13, "e": 14}, 20) == Unseen(changed=1, created=2, deleted=1)
-    assert relist(inventory, {"a": 11, "c": 7, "d": 13, "e": 14}, 21) == NOTHING
-
-
 def wrong(inventory: Inventory, *events: tuple[str, str, int]) -> tuple[int, ...] | None:
     """Apply events in one batch, and return the revisions of those with a wrong type."""
     kinds, uids, revisions = zip(*events, strict=True)
@@ -84,58 +59,6 @@ def test_type_must_agree_with_the_objects(merged: bool, monkeypatch: pytest.Monk
 
 def test_event_without_uid_has_no_wrong_type() -> None:
     assert synced(a=3).apply(["ADDED", "MODIFIED", "MODIFIED"], ["a", None, ""], [11, 12, 13]) == (11,)
-
-
-def test_no_type_is_compared_unless_all_objects_are_known() -> None:
-    inventory = Inventory()
-    assert wrong(inventory, ("MODIFIED", "a", 5)) is None  # no list yet
-    inventory.begin()
-    assert wrong(inventory, ("MODIFIED", "b", 6)) is None  # during the list
-    show(inventory, {"a": 5, "b": 6})
-    inventory.finish(6, delivered=6)
-    assert wrong(inventory, ("ADDED", "a", 7)) == (7,)
-    inventory.doubt()
-    assert wrong(inventory, ("ADDED", "a", 8)) is None  # an event may have been missed
-    relist(inventory, {"a": 8, "b": 6}, 8)
-    assert wrong(inventory, ("ADDED", "b", 9)) == (9,)
-    inventory.begin()
-    inventory.doubt()  # a line of a streamed list could not be read
-    show(inventory, {"a": 8})
-    inventory.finish(9, delivered=9)
-    assert wrong(inventory, ("MODIFIED", "b", 10)) is None
-
-
-def test_no_type_is_wrong_before_the_watch_has_reached_the_list() -> None:
-    inventory = Inventory()
-    relist(inventory, {"a": 18}, 20)
-    assert wrong(inventory, ("ADDED", "a", 18), ("ADDED", "b", 19), ("DELETED", "b", 20), ("ADDED", "b", 21)) == ()
-    assert wrong(inventory, ("ADDED", "a", 22)) == (22,)
-
-
-def test_no_type_is_compared_after_an_abandoned_list() -> None:
-    inventory = synced(a=3)
-    inventory.begin()
-    inventory.abandon()
-    assert inventory.synced
-    assert wrong(inventory, ("ADDED", "a", 11)) is None
-
-
-def test_created_and_deleted_object_is_not_kept() -> None:
-    inventory = synced(a=3)
-    deliver(inventory, "ADDED", "b", 11)
-    deliver(inventory, "DELETED", "b", 12)
-    assert len(inventory) == 1
-    assert relist(inventory, {"a": 3}, 20) == NOTHING
-
-
-def test_list_may_have_several_pages() -> None:
-    inventory = Inventory()
-    inventory.begin()
-    show(inventory, {"a": 1})
-    show(inventory, {})
-    show(inventory, {"b": 2})
-    inventory.finish(10, delivered=10)
-    assert len(inventory) == 2
 
 
 def test_hashes_and_revisions_are_not_rounded() -> None:
@@ -165,51 +88,8 @@ def test_objects_without_uid_are_not_kept() -> None:
     inventory.finish(10, delivered=10)
     inventory.apply(["ADDED", "ADDED"], [None, "b"], [11, 12])
     assert len(inventory) == 2
-
-
-def test_events_are_held_until_the_end_of_a_list() -> None:
-    inventory = synced(a=3, b=5, d=7)
-    inventory.begin()
-    deliver(inventory, "MODIFIED", "a", 11)
-    deliver(inventory, "DELETED", "d", 20)
-    deliver(inventory, "DELETED", "b", 25)
-    deliver(inventory, "ADDED", "c", 26)
-    assert inventory.held == 4
-    show(inventory, {"a": 11, "b": 5})
-    assert inventory.finish(20, delivered=26) == NOTHING
-    assert inventory.held == 0
-    assert relist(inventory, {"a": 11, "c": 26}, 30) == NOTHING
-
-
-def test_changes_newer_than_delivered_are_not_unseen() -> None:
-    inventory = synced(a=3, b=5)
-    inventory.begin()
-    show(inventory, {"a": 18, "c": 19})  # the watch has delivered up to 15: the DELETED of b may still come
-    assert inventory.finish(20, delivered=15) == NOTHING
-    inventory.begin()
-    show(inventory, {"a": 18, "c": 19, "d": 15, "e": 19})
-    assert inventory.finish(20, delivered=15) == Unseen(changed=0, created=1, deleted=0)
-
-
-def test_abandoned_list_keeps_known_objects_and_held_events() -> None:
-    inventory = synced(a=3, b=5)
-    inventory.begin()
-    show(inventory, {"z": 1})
-    deliver(inventory, "DELETED", "b", 12)
-    inventory.abandon()
-    assert len(inventory) == 1
-    deliver(inventory, "ADDED", "c", 13)
-    assert relist(inventory, {"a": 3, "c": 13}, 20) == NOTHING
-
-
-def test_abandoned_first_list_leaves_nothing() -> None:
-    inventory = Inventory()
-    inventory.begin()
-    show(inventory, {"z": 1})
-    deliver(inventory, "ADDED", "b", 12)
-    inventory.abandon()
-    assert len(inventory) == 0
-    assert not inventory.synced
+    assert "a" in inventory
+    assert "c" not in inventory
 
 
 def test_too_many_held_events_drop_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,14 +108,6 @@ def test_too_many_held_events_drop_the_list(monkeypatch: pytest.MonkeyPatch) -> 
     assert not inventory.synced
     assert relist(inventory, {"a": 14}, 20) is None
     assert relist(inventory, {"a": 15}, 21) == Unseen(changed=1, created=0, deleted=0)
-
-
-def test_forget_makes_the_next_list_the_first_one() -> None:
-    inventory = synced(a=3)
-    inventory.begin()
-    inventory.forget()
-    assert len(inventory) == 0
-    assert relist(inventory, {"a": 4}, 20) is None
 
 
 def test_changes_are_merged_after_a_limit() -> None:
