@@ -70,16 +70,6 @@ class TestMassHistogram:
         histogram.add(tallied(*[(0.25, 4.0)] * 10, bins=SOME), at(0.3, 0.3, 0.7, 3.0, 0.001))
         assert histogram.reading().counts == (5, 7, 7, 10)
 
-    def test_keeps_the_fractions(self, histogram: MassHistogram) -> None:
-        p = at(0.3, 0.7, 3.0)
-        shown = []
-        for _ in range(6):
-            histogram.add(tallied((0.25, 4.0), bins=SOME), p)
-            shown.append(histogram.reading().counts)
-        assert [counts[1] for counts in shown[:5]] == [0, 1, 2, 2, 3]
-        assert [counts[3] for counts in shown] == [1, 2, 3, 4, 5, 6]
-        assert [counts[0] for counts in shown[:5]] == [0, 0, 1, 1, 1]
-
     def test_sum_uses_midpoints(self, histogram: MassHistogram) -> None:
         histogram.add(tallied(*[(0.25, 4.0)] * 4, bins=SOME), at(0.3, 0.3, 0.3, 3.0))
         assert histogram.reading().sum == pytest.approx(3 * midpoint(0.3) + midpoint(3.0), rel=1e-6)
@@ -111,13 +101,6 @@ class TestMassHistogram:
         for _ in range(3000):
             histogram.add(third, p)
         assert histogram.reading().counts == (1000, 2000, 2000, 3000)
-
-    def test_of_many_certain_events_is_exact(self, histogram: MassHistogram) -> None:
-        p = at(60.0)
-        certain = tallied(*[(0.1, 0.4), (0.3, 0.5), (0.001, 0.002)] * 7, bins=SOME)
-        for _ in range(1000):
-            histogram.add(certain, p)
-        assert histogram.reading().counts == (21_000, 21_000, 21_000, 21_000)
 
     @settings(max_examples=60)
     @given(

@@ -103,12 +103,6 @@ class TestHops:
     def hops(self) -> Hops:
         return Hops(BINS)
 
-    def test_are_absent_without_a_sample(self, hops: Hops) -> None:
-        nothing = Bounds(array(0.1), array(0.2), array(0.1), array(0.2), np.array([False]))
-        hops.count(Hop.CACHE_TO_CLIENT, array(1001.0), nothing, 0.002)
-        evaluate(hops, 1005)
-        assert hops.reading() == ()
-
     def test_are_read_from_the_first_sample_in_the_order_of_the_path(self, hops: Hops) -> None:
         hops.count(Hop.CACHE_TO_CLIENT, array(1001.0, 1002.0), bounds((0.1, 0.2), (0.3, 0.4)), 0.002)
         hops.count(Hop.STORAGE_TO_CACHE, array(1001.0), bounds((0.6, 0.7)), 0.002)
@@ -174,11 +168,6 @@ class TestTrack:
     def track(self) -> OneWatch:
         return OneWatch(BINS, Objective(), 1000.25, creation=True)
 
-    def test_has_no_hops_without_a_cache_clock(self, track: OneWatch) -> None:
-        track.record(1001.5, [1, 2])
-        track.seal(1003, 10, dated, 0.002)
-        assert hops_of(track) == {}
-
     def test_divides_sealed_events_with_a_cache_clock(self, track: OneWatch) -> None:
         track.record(1001.5, [1, 2])
         track.record(1002.5, [3])
@@ -202,13 +191,6 @@ class TestTrack:
             track.record(1001.5, [1])
             track.seal(1003, 10, dated, round_trip, made)
             assert quantile_of(hops_of(track)[Hop.CACHE_TO_CLIENT], 0.5).resolved is resolved
-
-    def test_divides_no_events_of_a_dropped_second(self, track: OneWatch) -> None:
-        creators = KnownAges()
-        track.record(1001.5, [1, 11])
-        note(track, creators, 1001.5, [1, 11], [Interval(2.0, 3.0)] * 2)
-        assert not track.seal(1003, 10, dated, 0.002, Cached())
-        assert hops_of(track, creators=creators) == {}
 
     def test_measures_the_hop_from_creation_to_storage(self, track: OneWatch) -> None:
         creators = KnownAges()

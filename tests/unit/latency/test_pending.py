@@ -27,27 +27,6 @@ class TestPendingEvents:
         made.add(1, 11.0, [8])
         return made
 
-    def test_are_taken_in_the_order_of_their_arrival(self, events: PendingEvents) -> None:
-        assert taken(events, 11.0) == [(1, 10.0, 5), (1, 10.0, 6), (2, 10.5, 7)]
-        assert taken(events, 11.0) == []
-        assert taken(events, 12.0) == [(1, 11.0, 8)]
-
-    def test_are_taken_in_slices(self, events: PendingEvents) -> None:
-        assert [len(events.take_before(12.0, 3)) for _ in range(3)] == [3, 1, 0]
-
-    def test_of_some_watches_are_taken_and_those_of_the_others_stay(self, events: PendingEvents) -> None:
-        first, second, third = (events.take_before(10.8, 100, watches=1) for _ in range(3))
-        assert first.watches.tolist() == [1, 1]
-        assert second.watches.tolist() == [2]
-        assert len(third) == 0
-        assert taken(events, 12.0) == [(1, 11.0, 8)]
-
-    def test_of_a_watch_can_be_dropped(self, events: PendingEvents) -> None:
-        assert events.drop(1) == 3
-        assert events.drop(1) == 0
-        assert taken(events, 12.0) == [(2, 10.5, 7)]
-        assert events.drop(2) == 0
-
     def test_have_a_bound(self, events: PendingEvents, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "PENDING_EVENTS", 5)
         assert not events.add(3, 12.0, [9, 10])
@@ -74,25 +53,6 @@ class TestHeldEvents:
     def taken(self, held: HeldEvents, watch: int, time: float, limit: int = 100) -> list[tuple[int, float, int]]:
         found = held.take_before(watch, time, limit)
         return [*zip(found.watches.tolist(), found.received.tolist(), found.revisions.tolist(), strict=True)]
-
-    def test_are_taken_by_watch_in_the_order_of_their_arrival(self, held: HeldEvents) -> None:
-        assert self.taken(held, 1, 11.0) == [(1, 10.0, 5), (1, 10.0, 6)]
-        assert self.taken(held, 1, 11.0) == []
-        assert self.taken(held, 1, 12.0) == [(1, 11.0, 8)]
-        assert (held.watches, len(held)) == ((2,), 1)
-
-    def test_are_taken_in_slices(self, held: HeldEvents) -> None:
-        assert [self.taken(held, 1, 12.0, 2), self.taken(held, 1, 12.0, 2)] == [
-            [(1, 10.0, 5), (1, 10.0, 6)],
-            [(1, 11.0, 8)],
-        ]
-
-    def test_have_an_oldest_and_a_newest(self, held: HeldEvents) -> None:
-        assert held.oldest() == {1: 10.0, 2: 10.5}
-        assert [held.newest_before(1, time) for time in (10.0, 10.1, 11.1)] == [None, 6, 8]
-
-    def test_of_a_watch_can_be_dropped(self, held: HeldEvents) -> None:
-        assert [held.drop(1), held.drop(1), len(held)] == [3, 0, 1]
 
     def test_have_a_bound(self, held: HeldEvents, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "HELD_EVENTS", 5)

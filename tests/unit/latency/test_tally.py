@@ -93,13 +93,6 @@ class TestTally:
         assert counted.keys[-1] == edges * edges + 2 * edges - 1
         assert bounds_of(counted, 0.99).upper == INF
 
-    def test_has_larger_keys_with_more_edges(self) -> None:
-        many = Bins(np.geomspace(0.001, 100, 300).tolist())
-        counted = tallied((0, INF), (200, INF), bins=many)
-        assert counted.keys.dtype == np.uint32
-        assert cuts(counted) == {(0, INF): 1, (128, INF): 1}
-        assert bounds_of(counted, 0.99) == Interval(128, INF)
-
     def test_does_not_grow_with_the_rate(self) -> None:
         slow, fast = (tally_of(simulate(1, exponential(0.3), events, seconds=5).bounds) for events in (5_000, 50_000))
         assert len(fast.keys) < 1.5 * len(slow.keys)

@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 
 from tests.unit.latency.creators import KnownAges, note
 from tests.unit.latency.one_watch import OneWatch
-from tests.unit.latency.truth import BINS, World, exponential, lognormal, simulate
-from watchslo.latency import estimate as estimate_module
-from watchslo.latency import pending
+from tests.unit.latency.truth import BINS, World, lognormal, simulate
 from watchslo.latency.histogram import MassHistogram
 from watchslo.latency.objective import Objective
 from watchslo.latency.track import UNMEASURED
@@ -99,23 +97,6 @@ class TestReading:
             judged=WindowReading("1m", 60.0, 0, ()),
         )
 
-    def test_has_every_unmeasured_reason(self) -> None:
-        assert UNMEASURED == (
-            "initial",
-            "before_clock",
-            "pending",
-            "domain",
-            "tainted",
-            "own_queue",
-            "unsealed",
-            "unparsable",
-        )
-
-    def test_has_the_objective(self) -> None:
-        track = OneWatch(BINS, Objective(threshold=2.5, events_target=0.95, minutes_target=0.9), START)
-        objective = track.reading().objective
-        assert (objective.threshold, objective.events_target, objective.minutes_target) == (2.5, 0.95, 0.9)
-
     @pytest.mark.parametrize(("q", "window"), [(0.99, 60.0), (0.95, 120.0), (0.5, 300.0)])
     def test_judged_window_has_the_length_and_the_quantile_of_the_objective(
         self, clock: Clock, q: float, window: float
@@ -159,113 +140,6 @@ class TestReading:
         track.track.unmeasured("tainted", 2)
         assert reading.unmeasured["tainted"] == 2
 
-    def test_keys_are_plain_text(self, track: OneWatch) -> None:
-        objective = track.reading().objective
-        assert {type(key) for key in (*objective.verdicts, *objective.windows)} == {str}
-
-
-class TestSealing:
-    def test_measures_whole_seconds_before_the_tick(self, track: OneWatch, clock: Clock) -> None:
-        track.record(1001.5, [1])
-        track.record(1001.999, [2, 3])
-        track.record(1002.0, [4])
-        assert track.seal(1001.9, 10, clock, 0.002)
-        assert clock.asked == []
-        assert track.seal(1002.7, 10, clock, 0.002)
-        assert clock.asked == [([1, 2, 3], [1001.5, 1001.999, 1001.999])]
-        assert track.seal(1003.0, 10, clock, 0.002)
-        assert clock.asked[1:] == [([4], [1002.0])]
-
-    def test_calls_measure_once_for_many_seconds(self, track: OneWatch, clock: Clock) -> None:
-        for second in range(20):
-            track.record(1001.0 + second, [1])
-        assert track.seal(1030, 10, clock, 0.002)
-        assert len(clock.asked) == 1
-        track.evaluate(1030)
-        assert events_of(track) == (20, 20)
-
-    def test_does_not_call_measure_without_events(self, track: OneWatch, clock: Clock) -> None:
-        assert track.seal(1030, 10, clock, 0.002)
-        assert clock.asked == []
-
-    def test_of_an_earlier_tick_measures_only_what_it_vouches_for(self, track: OneWatch, clock: Clock) -> None:
-        track.seal(1010, 10, clock, 0.002)
-        track.record(1008, [1])
-        assert track.seal(1008, 10, clock, 0.002)
-        assert clock.asked == []
-        assert track.seal(1009, 10, clock, 0.002)
-        assert clock.asked == [([1], [1008.0])]
-        track.evaluate(1015)
-        assert track.sealer.sealed(7) == 1010
-
-    def test_drops_a_second_with_an_impossible_revision(self, track: OneWatch, clock: Clock) -> None:
-        track.record(1001.5, [1])
-        track.record(1002.0, [2, 3])
-        track.record(1002.5, [9, 4])
-        track.record(1003.0, [5])
-        assert track.seal(1004, 8, clock, 0.002) is False
-        assert clock.asked == [([1, 5], [1001.5, 1003.0])]
-        assert unmeasured(track) == {"domain": 4}
-        assert events_of(track) == (2, 2)
-
-    def test_accepts_the_revision_of_the_horizon(self, track: OneWatch, clock: Clock) -> None:
-        track.record(1001.5, [9])
-        assert track.seal(1004, 9, clock, 0.002) is True
-
-    def test_drops_all_seconds_with_impossible_revisions(self, track: OneWatch, clock: Clock) -> None:
-        track.record(1001.5, [9])
-        assert track.seal(1004, 8, clock, 0.002) is False
-        assert unmeasured(track) == {"domain": 1}
-        assert track.reading().timespan.total == 0
-
-    def test_counts_unmeasurable_events(self, track: OneWatch, clock: Clock) -> None:
-        track.record(1001.5, [1, 21, 22, 11])
-        assert track.seal(1004, 30, clock, 0.002)
-        assert unmeasured(track) == {"before_clock": 2}
-        assert events_of(track) == (2, 2)
-        assert sum(track.reading().objective.verdicts.values()) == 2
-
-    def test_accepts_revisions_of_64_bits(self, track: OneWatch) -> None:
-        clock = Clock({2**63 - 1: (0, 0.5)})
-        track.record(1001.5, [2**63 - 1])
-        assert track.seal(1004, 2**63 - 1, clock, 0.002)
-        with pytest.raises(OverflowError):
-            track.record(1005.5, [1, 2**63])
-        track.record(1006.5, [2**63 - 1])
-        assert track.seal(1008, 2**63 - 1, clock, 0.002)
-        assert clock.asked[1] == ([2**63 - 1], [1006.5])
-
-
-class TestProvisional:
-    def test_can_be_dropped(self, track: OneWatch, clock: Clock) -> None:
-        track.record(1001.5, [1, 2])
-        track.drop()
-        track.record(1002.5, [3])
-        track.seal(1004, 10, clock, 0.002)
-        assert unmeasured(track) == {"domain": 2}
-        assert clock.asked == [([3], [1002.5])]
-
-    def test_is_limited(self, track: OneWatch, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(pending, "PENDING_EVENTS", 100)
-        track.record(1001.5, [1] * 99)
-        track.record(1001.6, [1, 2])
-        track.record(1001.7, [3])
-        track.record(1001.8, [4])
-        track.seal(1004, 10, clock, 0.002)
-        assert unmeasured(track) == {"unsealed": 3}
-        assert len(clock.asked[0][0]) == 100
-        track.record(1005.5, [5])
-        track.seal(1007, 10, clock, 0.002)
-        assert clock.asked[1:] == [([5], [1005.5])]
-
-    def test_is_given_up_after_ten_minutes(self, track: OneWatch, clock: Clock) -> None:
-        track.record(1001.5, [1, 2])
-        track.record(1002.5, [3])
-        assert unmeasured(track, 1601.5) == {}
-        assert unmeasured(track, 1601.6) == {"unsealed": 2}
-        track.seal(1602, 10, clock, 0.002)
-        assert clock.asked == [([3], [1002.5])]
-
 
 class TestCounts:
     def test_events_below_the_round_trip(self, track: OneWatch) -> None:
@@ -290,50 +164,8 @@ class TestCounts:
         track.evaluate(1010)
         assert all(quantile.resolved for window in track.reading().windows for quantile in window.quantiles)
 
-    def test_verdicts_by_the_objective(self, clock: Clock) -> None:
-        track = OneWatch(BINS, Objective(threshold=2.5), START)
-        track.record(1001.5, [1, 11])
-        track.seal(1003, 20, clock, 0.002)
-        track.evaluate(1005)
-        assert track.reading().objective.verdicts == {"within": 2, "beyond": 0, "uncertain": 0}
-
-    def test_each_event_once(self, track: OneWatch, clock: Clock) -> None:
-        track.record(1001.5, [1, 11])
-        track.seal(1003, 20, clock, 0.002)
-        for now in (1005, 1010, 1400):
-            track.evaluate(now)
-            assert track.reading().timespan.total == 2
-
 
 class TestRollingWindows:
-    def test_advance_in_blocks_of_five_seconds(self, track: OneWatch, clock: Clock) -> None:
-        """Blocks begin at multiples of 5 s; a block of which the window has a part belongs to the window."""
-        track.record(1001.5, [1])
-        track.record(1005.3, [1, 1])
-        track.seal(1007, 20, clock, 0.002)
-        for now, expected in (
-            (1064.99, (3, 3)),
-            (1065.01, (2, 3)),
-            (1069.99, (2, 3)),
-            (1070.01, (0, 3)),
-            (1304.99, (0, 3)),
-            (1305.01, (0, 2)),
-            (1309.99, (0, 2)),
-            (1310.01, (0, 0)),
-        ):
-            track.evaluate(now)
-            assert events_of(track) == expected
-
-    def test_have_quantiles_with_bounds(self, track: OneWatch, clock: Clock) -> None:
-        track.record(1001.5, [1] * 90 + [11] * 10)
-        track.seal(1003, 20, clock, 0.002)
-        track.evaluate(1005)
-        for window in track.reading().windows:
-            median, ninety, last = window.quantiles
-            assert (median.lower, median.upper) == (0, 0.5)
-            assert (ninety.q, ninety.upper) == (0.9, 0.5)
-            assert last.lower < 1.5 <= last.estimate <= last.upper == 2.5
-
     def test_count_right_censored_values_in_one_evaluation(self, track: OneWatch, clock: Clock) -> None:
         track.record(1001.5, [1] * 8)
         track.seal(1003, 20, clock, 0.002)
@@ -345,98 +177,6 @@ class TestRollingWindows:
         track.evaluate(1005)
         assert events_of(track) == (8, 8)
         assert track.reading().windows[0].quantiles[2].upper == 0.5
-
-    def test_accept_only_right_censored_values(self, track: OneWatch) -> None:
-        track.evaluate(1005, [0.5])
-        assert events_of(track) == (1, 1)
-        assert all(quantile.resolved for quantile in track.reading().windows[0].quantiles)
-        assert track.reading().timespan.total == 0
-
-    def test_are_not_estimated_again_without_new_events(
-        self, track: OneWatch, clock: Clock, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        track.record(1001.5, [1])
-        track.seal(1003, 20, clock, 0.002)
-        track.evaluate(1005)
-        windows = track.reading().windows
-        monkeypatch.setattr(estimate_module, "_step", None)
-        monkeypatch.setattr(estimate_module, "_gather", None)
-        track.evaluate(1010)
-        assert all(new is old for new, old in zip(track.reading().windows, windows, strict=True))
-
-
-class TestObjectiveWindows:
-    def test_are_judged_by_their_own_events(self, clock: Clock) -> None:
-        """Events are slow in the first window and fast in the second; both are sealed and evaluated late, together."""
-        track = OneWatch(BINS, Objective(min_events=10, window=10.0), 1000.0)
-        for second in range(20):
-            track.record(1000.0 + second, [11 if second < 10 else 1] * 2)
-        track.seal(1020, 20, clock, 0.002)
-        track.evaluate(1021)
-        assert track.reading().objective.windows == {"good": 1, "bad": 1, "undecided": 0, "no_data": 0}
-
-    def test_begin_with_the_first_block_after_the_start(self, clock: Clock) -> None:
-        track = OneWatch(BINS, Objective(min_events=1, window=10.0), 1000.5)
-        track.record(1004.9, [11])
-        track.record(1014.9, [1])
-        track.record(1015.0, [11])
-        track.seal(1025, 20, clock, 0.002)
-        track.evaluate(1025)
-        assert track.reading().objective.windows == {"good": 1, "bad": 1, "undecided": 0, "no_data": 0}
-
-    def test_are_undecided_if_neither_bounds_nor_ticks_decide(self) -> None:
-        clock = Clock({1: (0.0, 0.5), 2: (0.5, 1.5)})
-        track = OneWatch(BINS, Objective(min_events=1, window=10.0), 1000.0)
-        track.record(1001.5, [2] * 10)
-        track.record(1011.5, [1] * 997 + [2] * 3)
-        track.seal(1025, 20, clock, 0.002)
-        track.evaluate(1025)
-        assert track.reading().objective.windows == {"good": 1, "bad": 0, "undecided": 1, "no_data": 0}
-
-    def test_are_bad_while_the_watch_is_down(self, track: OneWatch, clock: Clock) -> None:
-        track.evaluate(1070, down_for=6.0)
-        track.seal(1125, 20, clock, 0.002)
-        track.evaluate(1126)
-        assert track.reading().objective.windows == {"good": 0, "bad": 1, "undecided": 0, "no_data": 1}
-        assert events_of(track) == (0, 0)
-
-    def test_wait_for_sealing(self, clock: Clock) -> None:
-        track = OneWatch(BINS, Objective(min_events=1), 1000.0)
-        track.record(1059.5, [1])
-        track.seal(1059.9, 20, clock, 0.002)
-        track.evaluate(1065)
-        assert sum(track.reading().objective.windows.values()) == 0
-        track.seal(1060.1, 20, clock, 0.002)
-        track.evaluate(1070)
-        assert track.reading().objective.windows == {"good": 1, "bad": 0, "undecided": 0, "no_data": 0}
-
-    def test_are_counted_from_the_start_without_events(self, track: OneWatch, clock: Clock) -> None:
-        track.seal(1064.9, 20, clock, 0.002)
-        track.evaluate(1066)
-        assert sum(track.reading().objective.windows.values()) == 0
-        track.seal(1065.0, 20, clock, 0.002)
-        track.evaluate(1066)
-        assert track.reading().objective.windows == {"good": 0, "bad": 0, "undecided": 0, "no_data": 1}
-
-    def test_have_no_data_with_a_dead_clock(self, track: OneWatch) -> None:
-        track.evaluate(1664.9)
-        assert sum(track.reading().objective.windows.values()) == 0
-        track.evaluate(1665)
-        assert track.reading().objective.windows == {"good": 0, "bad": 0, "undecided": 0, "no_data": 1}
-
-    def test_are_bad_with_an_event_withheld(self, track: OneWatch, clock: Clock) -> None:
-        track.evaluate(1010, [3.0])
-        track.seal(1065, 20, clock, 0.002)
-        track.evaluate(1066)
-        assert track.reading().objective.windows == {"good": 0, "bad": 1, "undecided": 0, "no_data": 0}
-
-    def test_have_no_data_during_an_overload(self, clock: Clock) -> None:
-        track = OneWatch(BINS, Objective(min_events=1), 1000.0)
-        track.record(1001.5, [11])
-        track.evaluate(1005, unjudgeable=True)
-        track.seal(1061, 20, clock, 0.002)
-        track.evaluate(1062)
-        assert track.reading().objective.windows == {"good": 0, "bad": 0, "undecided": 0, "no_data": 1}
 
 
 class TestCreation:
@@ -458,37 +198,6 @@ class TestCreation:
         assert reading.creation.counts[7:] == (2, 3, 3, 3, 3, 3, 3)
         assert reading.timespan.total == 0
         assert events_of(track) == (0, 0)
-
-    def test_counts_each_event_once(self, track: OneWatch) -> None:
-        creators = KnownAges()
-        note(track, creators, 1001.5, [1], [Interval(0.0, 0.5)])
-        for now in (1005, 1010, 1400):
-            track.evaluate(now, creators=creators)
-            assert created(track) == 1
-
-    def test_counts_no_uncertain_creations(self, track: OneWatch) -> None:
-        creators = KnownAges()
-        note(track, creators, 1001.5, [1, 2], [None, Interval(0.0, 0.5)])
-        track.evaluate(1005, creators=creators)
-        assert created(track) == 1
-
-    def test_waits_until_the_creators_are_known(self, track: OneWatch) -> None:
-        creators = KnownAges()
-        note(track, creators, 1001.5, [1], [Interval(0.0, 0.5)])
-        track.evaluate(1005)
-        assert created(track) == 0
-        track.evaluate(1010, creators=creators)
-        assert created(track) == 1
-
-    def test_waits_until_their_clocks_are_confirmed(self, track: OneWatch) -> None:
-        creators = KnownAges(confirmed=1002.0)
-        note(track, creators, 1001.5, [1], [Interval(0.0, 0.5)])
-        note(track, creators, 1002.5, [2], [Interval(0.0, 0.5)])
-        track.evaluate(1005, creators=creators)
-        assert created(track) == 1
-        creators.confirmed = 1003.0
-        track.evaluate(1010, creators=creators)
-        assert created(track) == 2
 
     def test_waits_for_sealing_for_a_while(self, clock: Clock) -> None:
         track, creators = OneWatch(BINS, Objective(), START, creation=True), KnownAges()
@@ -588,10 +297,6 @@ class TestLife:
                 assert quantile.lower <= true <= quantile.upper
                 assert quantile.estimate == pytest.approx(true, abs=0.02)
         assert reading.objective.windows == {"good": 2, "bad": 0, "undecided": 0, "no_data": 0}
-
-    def test_slow_minutes_are_bad(self) -> None:
-        track = list(lived(simulate(6, exponential(0.6), 3000, seconds=150), 130))[-1]
-        assert track.reading().objective.windows == {"good": 0, "bad": 2, "undecided": 0, "no_data": 0}
 
     @settings(max_examples=25)
     @given(st.data())

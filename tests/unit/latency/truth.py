@@ -25,6 +25,12 @@ def bounds(*events: tuple[float, ...]) -> Bounds:
     return Bounds(lower, upper, proven, proven_upper, np.ones(len(events), dtype=np.bool_))
 
 
+def regular(start: float, end: float, gap: float = 0.5) -> AnsweredTicks:
+    """Return ticks at equal gaps, without round trips."""
+    sent = np.arange(start, end + gap, gap)
+    return AnsweredTicks(start, end, sent, sent)
+
+
 def tallied(*events: tuple[float, ...], bins: Bins = BINS) -> Tally:
     return tally_of(bounds(*events), bins)
 
