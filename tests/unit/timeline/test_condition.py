@@ -1,22 +1,23 @@
-import math
-from dataclasses import replace
+"""The condition of a watch, moment by moment: transcripts in `tests/golden/conditions.txt`; and the words for it."""
 
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from tests.support.transcripts import Step, replay
 from tests.unit.serve import readings
 from watchslo.snapshot import QuantileReading, StreamReading
 from watchslo.timeline.condition import (
-    CLOSED_SECONDS,
-    FORGIVEN_SECONDS,
     P99,
-    RECOVERY_SECONDS,
-    Condition,
     Judge,
-    WatchCondition,
     WatchVerdict,
     name_of,
     verdict_on,
 )
 from watchslo.timeline.format import common_percentile, counted, duration, lasting, since, some_of
 
+GOLDEN = Path(__file__).parents[2] / "golden"
 NOW = 1_700_000_000.0
 
 
@@ -32,12 +33,6 @@ UNDECIDED = stream(0.2, 0.3, 1.4)
 SILENT = stream(0.0, 0.0, 0.0, events=0)
 
 
-def lines(*watches: tuple[float, StreamReading]) -> list[WatchCondition]:
-    """Return what one judge says of each reading, so many seconds after NOW."""
-    judge = Judge()
-    return [judge.condition(one, NOW + after) for after, one in watches]
-
-
 def grown(one: StreamReading, samples: int = 1) -> StreamReading:
     """Return the reading with more samples since the start."""
     track, more = one.track, one.track.timespan
@@ -45,124 +40,55 @@ def grown(one: StreamReading, samples: int = 1) -> StreamReading:
     return replace(one, track=replace(track, timespan=replace(more, counts=counts)))
 
 
-def condition(one: StreamReading) -> Condition:
-    return lines((0.0, one))[0].condition
+def proven(beyond: int) -> StreamReading:
+    """Return a watch without quantiles, with this number of events that were proven late."""
+    track = replace(readings.judged(0), judged=None, windows=(), proven_only=True)
+    objective = replace(track.objective, verdicts={"within": 30, "beyond": beyond, "uncertain": 900})
+    return replace(SILENT, track=replace(track, objective=objective))
 
 
-class TestCondition:
-    def test_watch_that_was_undecided_for_a_moment_is_within_only_after_some_evaluations(self) -> None:
-        watches = (WITHIN, UNDECIDED, WITHIN, UNDECIDED, WITHIN, WITHIN, WITHIN)
-        said = [line.condition for line in lines(*((5.0 * number, one) for number, one in enumerate(watches)))]
-        assert said == [Condition.WITHIN, *[Condition.UNDECIDED] * 5, Condition.WITHIN]
-
-    def test_watch_that_was_never_within_before_is_within_at_once(self) -> None:
-        _, second = lines((0.0, UNDECIDED), (5.0, WITHIN))
-        assert second.condition is Condition.WITHIN
-
-    def test_condition_comes_from_the_window_of_the_objective(self) -> None:
-        assert [condition(one) for one in (WITHIN, LATE, UNDECIDED, FEW)] == [
-            Condition.WITHIN,
-            Condition.LATE,
-            Condition.UNDECIDED,
-            Condition.FEW_EVENTS,
-        ]
-
-    def test_condition_of_a_silent_watch_comes_from_its_audit(self) -> None:
-        assert condition(SILENT) is Condition.NOT_MEASURED
-        assert condition(readings.changed(SILENT, audit={"result": "idle"})) is Condition.IDLE
-        assert condition(readings.changed(SILENT, audit={"stalled_for": 3.0})) is Condition.STALLED
-
-    def test_condition_stalled_overrides_the_last_minute(self) -> None:
-        assert condition(readings.changed(LATE, audit={"stalled_for": 3.0})) is Condition.STALLED
-
-    def test_condition_closed_overrides_all_but_late(self) -> None:
-        assert condition(replace(WITHIN, up=False)) is Condition.CLOSED
-        assert condition(replace(LATE, up=False)) is Condition.LATE
-
-    def test_condition_before_first_evaluation_is_not_measured(self) -> None:
-        nothing = replace(readings.TAIL, track=replace(readings.judged(0), judged=None))
-        assert condition(nothing) is Condition.NOT_MEASURED
+def beyond(count: int) -> StreamReading:
+    """Return a watch that is within, although this number of events was late."""
+    objective = replace(WITHIN.track.objective, verdicts={"beyond": count})
+    return replace(WITHIN, track=replace(WITHIN.track, objective=objective))
 
 
-class TestUnresponsive:
-    def test_silence_of_the_apiserver_overrides_all(self) -> None:
-        silent = replace(readings.changed(LATE, audit={"stalled_for": 3.0}), unresponsive=True, up=False)
-        assert condition(silent) is Condition.UNRESPONSIVE
+WATCHES: Mapping[str, StreamReading] = {
+    "within": WITHIN,
+    "late": LATE,
+    "few": FEW,
+    "undecided": UNDECIDED,
+    "silent": SILENT,
+    "idle": readings.changed(SILENT, audit={"result": "idle"}),
+    "unjudged": replace(readings.TAIL, track=replace(readings.judged(0), judged=None)),
+    **{f"proven={count}": proven(count) for count in (0, 7, 8)},
+    **{f"beyond={count}": beyond(count) for count in (0, 3)},
+}
+CHANGES: Mapping[str, Callable[[StreamReading], StreamReading]] = {
+    "grown": grown,
+    "closed": lambda one: replace(one, up=False),
+    "stalled": lambda one: readings.changed(one, audit={"stalled_for": 3.0}),
+    "unresponsive": lambda one: replace(one, unresponsive=True, up=False),
+}
 
 
-class TestRecovery:
-    """What was bad ends with an event, or with the time for an audit, never because late events grow old."""
+def judged(_: str) -> Step:
+    """Return what one judge says of a watch, written as `seconds watch change ...`."""
+    judge = Judge()
 
-    def conditions(self, *watches: tuple[float, StreamReading]) -> list[Condition]:
-        return [line.condition for line in lines(*watches)]
+    def step(text: str) -> str:
+        after, name, *changes = text.split()
+        one = WATCHES[name]
+        for change in changes:
+            one = CHANGES[change](one)
+        line = judge.condition(one, NOW + float(after))
+        return f"{line.condition} since {line.since_wall - NOW:g}"
 
-    def test_late_watch_is_not_within_before_a_newer_sample(self) -> None:
-        late, unknown, within = Condition.LATE, Condition.NOT_MEASURED, Condition.WITHIN
-        assert self.conditions((0, LATE), (5, WITHIN), (10, WITHIN), (15, grown(WITHIN)), (20, grown(WITHIN))) == [
-            late, unknown, unknown, within, within,
-        ]  # fmt: skip
-
-    def test_watch_is_not_within_before_a_sample_after_silence(self) -> None:
-        silent = replace(WITHIN, unresponsive=True, up=False)
-        assert self.conditions((0, silent), (5, WITHIN), (10, grown(WITHIN)))[1:] == [
-            Condition.NOT_MEASURED,
-            Condition.WITHIN,
-        ]
-
-    def test_watch_is_idle_again_once_it_was_audited(self) -> None:
-        idle = readings.changed(SILENT, audit={"result": "idle"})
-        silent = replace(idle, unresponsive=True, up=False)
-        assert self.conditions((0, silent), (5, idle), (RECOVERY_SECONDS, idle), (40, idle))[1:] == [
-            Condition.NOT_MEASURED,
-            Condition.IDLE,
-            Condition.IDLE,
-        ]
-
-    def test_watch_that_only_reopened_was_not_bad(self) -> None:
-        closed = replace(WITHIN, up=False)
-        assert self.conditions((0, closed), (5, WITHIN))[1] is Condition.WITHIN
-        assert self.conditions((0, closed), (CLOSED_SECONDS, closed), (15, WITHIN))[2] is Condition.NOT_MEASURED
+    return step
 
 
-class TestProvenOnly:
-    """Without quantiles, a watch is late for a minute after each event that was proven late."""
-
-    def proven(self, beyond: int, **changes: object) -> StreamReading:
-        track = replace(readings.judged(0), judged=None, windows=(), proven_only=True)
-        objective = replace(track.objective, verdicts={"within": 30, "beyond": beyond, "uncertain": 900})
-        return replace(SILENT, track=replace(track, objective=objective), **changes)  # type: ignore[arg-type]
-
-    def test_open_watch_is_connected_until_an_event_is_proven_late(self) -> None:
-        found = lines(
-            (0, self.proven(7)), (5, self.proven(8)), (60, self.proven(8)), (65, self.proven(8)), (96, self.proven(8))
-        )
-        late, connected = Condition.LATE, Condition.CONNECTED
-        assert [line.condition for line in found] == [connected, late, late, Condition.NOT_MEASURED, connected]
-
-    def test_closed_watch_is_closed(self) -> None:
-        assert condition(self.proven(0, up=False)) is Condition.CLOSED
-
-    def test_with_quantiles_single_late_events_do_not_matter(self) -> None:
-        def counted_late(beyond: int) -> StreamReading:
-            objective = replace(WITHIN.track.objective, verdicts={"beyond": beyond})
-            return replace(WITHIN, track=replace(WITHIN.track, objective=objective))
-
-        assert [line.condition for line in lines((0, counted_late(0)), (5, counted_late(3)))] == [Condition.WITHIN] * 2
-
-
-class TestSince:
-    def test_since_is_when_the_condition_began(self) -> None:
-        assert [line.since_wall - NOW for line in lines((0, WITHIN), (5, LATE), (10, LATE), (15, LATE))] == [0, 5, 5, 5]
-
-    def test_since_survives_a_short_time_without_data(self) -> None:
-        assert [line.since_wall - NOW for line in lines((0, LATE), (5, FEW), (10, LATE))] == [0, 5, 0]
-
-    def test_since_starts_again_after_within(self) -> None:
-        assert [line.since_wall - NOW for line in lines((0, LATE), (5, grown(WITHIN)), (10, LATE))] == [0, 5, 10]
-
-    def test_since_starts_again_after_a_long_time_without_data(self) -> None:
-        later = FORGIVEN_SECONDS + 6
-        assert [line.since_wall - NOW for line in lines((0, LATE), (5, SILENT), (later, LATE))] == [0, 5, later]
+def test_conditions_are_those_of_the_golden_file(golden: Callable[[str, str], None]) -> None:
+    golden("conditions.txt", replay((GOLDEN / "conditions.txt").read_text(), judged))
 
 
 def test_name_contains_apiserver_if_there_are_several() -> None:

@@ -1,10 +1,12 @@
 """What decides the condition of a watch, in words."""
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import pytest
 
+from tests.support.transcripts import of_states
 from tests.unit.serve import readings
 from watchslo.snapshot import FailureReading, QuantileReading, StreamReading, WindowVerdict
 from watchslo.timeline import explanation as explaining
@@ -21,73 +23,33 @@ def of(stream: StreamReading) -> str:
     return explanation(Judge().condition(stream, 0.0))
 
 
-BY_TICKS = (
-    "The proven bounds do not decide, but the times of the ticks show with 95% confidence that at most 1% of the "
-    "events took longer than 1 s. The estimate is no part of the verdict."
-)
 NOTHING = replace(readings.TAIL, track=readings.judged(0))
 
 
-@pytest.mark.parametrize(
-    ("stream", "sentence"),
-    [
-        (
-            judged(1.0, WindowVerdict.GOOD),
-            "At most 1% of the events took longer than 1 s: this is proven.",
-        ),
-        (
-            judged(1.19, WindowVerdict.GOOD),
-            BY_TICKS,
-        ),
-        (
-            judged(2.0, WindowVerdict.BAD),
-            "More than 1% of the events took longer than 1 s: this is proven.",
-        ),
-        (
-            judged(2.0, WindowVerdict.UNDECIDED),
-            "The threshold of 1 s is between the proven bounds, and the times of the ticks do not decide.",
-        ),
-        (
-            judged(2.0, WindowVerdict.NO_DATA, events=3),
-            "The proven bounds do not decide, and any other verdict needs 50 events.",
-        ),
-        (NOTHING, "No event of the last 60 s was measured."),
-        (
-            readings.changed(NOTHING, audit={"result": "idle"}),
-            "No event came, and an audit proved that there was none to deliver.",
-        ),
-        (readings.STALLED, "The watch is open, but has withheld events for 33.5 s."),
-        (
-            replace(NOTHING, up=False, membership="unparsable"),
-            "The resource is set aside. the connection was reset",
-        ),
-        (replace(NOTHING, up=False), "The watch is not open. the connection was reset"),
-        (
-            replace(NOTHING, unresponsive=True),
-            "The apiserver answers nothing, so no event of this watch can arrive.",
-        ),
-        (
-            replace(
-                readings.changed(
-                    NOTHING, session={"last_failure": FailureReading("refused", "refused by 10.0.0.1", 0.0)}
-                ),
-                unresponsive=True,
-            ),
-            "The apiserver refuses connections, so no event of this watch can arrive.",
-        ),
-        (
-            replace(NOTHING, track=replace(NOTHING.track, judged=None, proven_only=True)),
-            "The watch is open, and no event of the last minute is proven late; without quantiles no more is known.",
-        ),
-        (readings.changed(NOTHING, up=False, session={"last_failure": None}), "The watch is not open."),
-    ],
-)
-def test_explanation_says_what_decides(stream: StreamReading, sentence: str) -> None:
-    assert of(stream) == sentence
+WATCHES: Mapping[str, StreamReading] = {
+    "It is proven within": judged(1.0, WindowVerdict.GOOD),
+    "It is within by the times of the ticks": judged(1.19, WindowVerdict.GOOD),
+    "It is within without figures": replace(NOTHING, track=replace(readings.judged(3), verdict=WindowVerdict.GOOD)),
+    "It is proven late": judged(2.0, WindowVerdict.BAD),
+    "It is undecided": judged(2.0, WindowVerdict.UNDECIDED),
+    "It has few events": judged(2.0, WindowVerdict.NO_DATA, events=3),
+    "It has none": NOTHING,
+    "It is idle": readings.changed(NOTHING, audit={"result": "idle"}),
+    "It is stalled": readings.STALLED,
+    "It is set aside": replace(NOTHING, up=False, membership="unparsable"),
+    "It is closed": replace(NOTHING, up=False),
+    "It is closed for an unknown reason": readings.changed(NOTHING, up=False, session={"last_failure": None}),
+    "Its apiserver is silent": replace(NOTHING, unresponsive=True),
+    "Its apiserver refuses connections": replace(
+        readings.changed(NOTHING, session={"last_failure": FailureReading("refused", "refused by 10.0.0.1", 0.0)}),
+        unresponsive=True,
+    ),
+    "It has no quantiles": replace(NOTHING, track=replace(NOTHING.track, judged=None, proven_only=True)),
+}
 
 
-def test_watch_within_without_figures_is_not_proven() -> None:
-    assert "95% confidence" in of(replace(NOTHING, track=replace(readings.judged(3), verdict=WindowVerdict.GOOD)))
+def test_explanations_are_those_of_the_golden_file(golden: Callable[[str, str], None]) -> None:
+    golden("explanations.txt", of_states({name: [of(stream)] for name, stream in WATCHES.items()}))
 
 
 def test_each_condition_has_a_sentence() -> None:
