@@ -88,4 +88,5 @@ def shown(found: Any) -> str:
             return str(found)
     if is_dataclass(found):
         return " ".join(f"{field.name}={shown(getattr(found, field.name))}" for field in fields(found))
-    return ", ".join(map(shown, found)) or "nothing"
+    values = (f"{key}:{shown(one)}" for key, one in found.items()) if isinstance(found, Mapping) else map(shown, found)
+    return ", ".join(values) or "nothing"

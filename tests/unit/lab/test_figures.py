@@ -1,6 +1,8 @@
 """The figures of a night, from statements that are made up."""
 
+from collections.abc import Callable
 from math import inf
+from pathlib import Path
 
 import pytest
 
@@ -8,7 +10,6 @@ from tests.lab.expected import ExpectedAlert, OnCall
 from tests.lab.figures import (
     AlertFigures,
     Episode,
-    VerdictFigures,
     alert_figures,
     figures,
     required,
@@ -16,6 +17,9 @@ from tests.lab.figures import (
     verdict_figures,
 )
 from tests.lab.statements import DISTRUSTED, NO_ANSWER, AlertsStatement, FiringAlert, Record, Statement
+from tests.support.transcripts import Step, replay, shown
+
+GOLDEN = Path(__file__).parents[2] / "golden"
 
 STALLED = FiringAlert("WatchStalled", "a:1")
 ELSEWHERE = FiringAlert("WatchStalled", "b:1")
@@ -38,79 +42,29 @@ def said(*statements: tuple[float, str]) -> list[Statement]:
     return [Statement(at, word, f"{word} at {at:g}") for at, word in statements]
 
 
-def test_verdict_that_is_right_in_time_has_no_other_figures() -> None:
-    shown = said((99.0, "good"), (105.0, "good"), (112.0, "down"), (190.0, "stalled"), (209.0, "good"), (290.0, "good"))
-    assert verdict_figures(shown, episode()) == VerdictFigures("good", 12.0, "down at 112", 9.0)
+EXPECTED_VERDICTS = {
+    "down or stalled": EXPECTED,
+    "good": OnCall(frozenset({"good"})),
+    "down, good is tolerated": OnCall(frozenset({"down"}), tolerated=frozenset({"good"})),
+    "down, no answer is tolerated": OnCall(frozenset({"down"}), tolerated=frozenset({NO_ANSWER})),
+}
+WORDS = {"no-answer": NO_ANSWER, "distrusted": DISTRUSTED}
 
 
-def test_verdict_that_never_changes_is_neither_right_nor_over() -> None:
-    shown = said((99.0, "good"), (110.0, "good"), (205.0, "good"))
-    assert verdict_figures(shown, episode()) == VerdictFigures("good", None, "", 5.0, good_seconds=70.0)
+def judged(beginning: str) -> Step:
+    """Return the figures of `time:word ...` during a fault from 100 s to 200 s, or to another end."""
+    expected, _, ended = beginning.partition(" until ")
+    fault = episode(ended=float(ended or 200.0), expected=EXPECTED_VERDICTS[expected])
+
+    def step(text: str) -> str:
+        statements = (one.split(":") for one in text.split())
+        return shown(verdict_figures(said(*((float(at), WORDS.get(word, word)) for at, word in statements)), fault))
+
+    return step
 
 
-def test_good_after_the_right_verdict_is_a_false_recovery_even_within_thirty_seconds() -> None:
-    shown = said((99.0, "good"), (105.0, "down"), (110.0, "good"), (118.0, "down"), (201.0, "good"))
-    assert verdict_figures(shown, episode()).good_seconds == 8.0
-
-
-def test_good_is_counted_from_thirty_seconds_after_the_beginning() -> None:
-    shown = said((99.0, "good"), (101.0, "good"), (140.0, "down"), (201.0, "good"))
-    assert verdict_figures(shown, episode()).good_seconds == 10.0
-
-
-def test_good_is_no_fault_where_it_is_right() -> None:
-    expected = OnCall(frozenset({"good"}))
-    shown = said((99.0, "good"), (101.0, "good"), (201.0, "good"))
-    assert verdict_figures(shown, episode(expected=expected)) == VerdictFigures("good", 1.0, "good at 101", 1.0)
-
-
-def test_other_verdicts_are_counted_with_their_seconds_and_without_the_one_before() -> None:
-    shown = said(
-        (90.0, "late"), (101.0, "late"), (103.0, "no_data"), (110.0, "down"), (120.0, "no_data"), (130.0, "down")
-    )
-    assert verdict_figures(shown, episode()).otherwise == {"no_data": 17.0}
-
-
-def test_tolerated_good_between_two_outages_is_not_counted() -> None:
-    expected = OnCall(frozenset({"down"}), tolerated=frozenset({"good"}))
-    shown = said((99.0, "good"), (105.0, "down"), (110.0, "good"), (150.0, "down"), (201.0, "good"))
-    assert verdict_figures(shown, episode(expected=expected)) == VerdictFigures("good", 5.0, "down at 105", 1.0)
-
-
-def test_tolerated_verdict_is_neither_right_nor_wrong() -> None:
-    expected = OnCall(frozenset({"down"}), tolerated=frozenset({NO_ANSWER}))
-    shown = said((99.0, "good"), (110.0, NO_ANSWER), (120.0, "down"), (201.0, "good"))
-    found = verdict_figures(shown, episode(expected=expected))
-    assert (found.right_after, found.otherwise) == (20.0, {})
-
-
-def test_distrusted_verdict_is_neither_wrong_nor_a_relapse() -> None:
-    shown = said(
-        (99.0, "good"), (110.0, DISTRUSTED), (120.0, "down"), (201.0, DISTRUSTED), (205.0, "good"), (210.0, DISTRUSTED)
-    )
-    assert verdict_figures(shown, episode()) == VerdictFigures("good", 20.0, "down at 120", 1.0)
-
-
-def test_relapse_after_the_end_delays_the_recovery() -> None:
-    shown = said((110.0, "down"), (205.0, "good"), (220.0, "down"), (240.0, "good"))
-    found = verdict_figures(shown, episode())
-    assert (found.recovered_after, found.relapses, found.before) == (40.0, 1, NO_ANSWER)
-
-
-def test_first_right_verdict_after_the_end_of_a_short_fault_is_no_relapse() -> None:
-    shown = said((99.0, "good"), (111.0, "good"), (116.0, "good"), (120.0, "down"), (140.0, "good"))
-    found = verdict_figures(shown, episode(ended=115.0))
-    assert (found.right_after, found.recovered_after, found.relapses) == (20.0, 25.0, 0)
-
-
-def test_verdict_that_is_not_good_at_the_next_fault_has_not_recovered() -> None:
-    shown = said((110.0, "down"), (205.0, "good"), (290.0, "down"), (310.0, "good"))
-    assert verdict_figures(shown, episode()).recovered_after is None
-
-
-def test_short_fault_may_be_noticed_after_its_end_but_not_after_the_next_begins() -> None:
-    assert verdict_figures(said((99.0, "good"), (104.0, "down")), episode(ended=101.0)).right_after == 4.0
-    assert verdict_figures(said((99.0, "good"), (304.0, "down")), episode(ended=101.0)).right_after is None
+def test_verdicts_have_the_figures_of_the_golden_file(golden: Callable[[str, str], None]) -> None:
+    golden("lab-verdicts.txt", replay((GOLDEN / "lab-verdicts.txt").read_text(), judged))
 
 
 def firing(*statements: tuple[float, set[FiringAlert]]) -> list[tuple[float, frozenset[FiringAlert]]]:

@@ -1,7 +1,9 @@
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from tests.support.transcripts import of_states
 from watchslo.watch.decode import ApiStatus, decode_status
 from watchslo.watch.failure import (
     ENDED,
@@ -47,78 +49,46 @@ def test_messages_are_sentences(reason: Reason, phase: Phase) -> None:
     assert "\n" not in message
 
 
-@pytest.mark.parametrize(
-    ("reason", "closed", "action"),
-    [
-        (Reason.DEADLINE, CloseClass.DEADLINE, Action.RESUME),
-        (Reason.EMPTY_CLOSE, CloseClass.SERVER, Action.RESUME),
-        (Reason.GARBAGE, CloseClass.SERVER, Action.RESUME),
-        (Reason.OVERSIZE, CloseClass.SERVER, Action.START_OVER),
-        (Reason.UNPARSABLE, CloseClass.SERVER, Action.WAIT),
-        (Reason.TIME_TRAVEL, CloseClass.SERVER, Action.START_OVER),
-        (Reason.REFUSED, CloseClass.NETWORK, Action.RETRY),
-        (Reason.UNREACHABLE, CloseClass.NETWORK, Action.RETRY),
-        (Reason.DNS, CloseClass.NETWORK, Action.RETRY),
-        (Reason.TLS, CloseClass.NETWORK, Action.RETRY),
-        (Reason.TIMEOUT, CloseClass.NETWORK, Action.RETRY),
-        (Reason.RESET, CloseClass.NETWORK, Action.RESUME),
-        (Reason.STALLED, CloseClass.NETWORK, Action.RETRY),
-        (Reason.APISERVER_SHUTDOWN, CloseClass.SERVER, Action.RESUME),
-        (Reason.SLOW_CONSUMER, CloseClass.SERVER, Action.RESUME),
-        (Reason.CRD_CHANGED, CloseClass.SERVER, Action.RESUME),
-        (Reason.CRD_DELETED, CloseClass.SERVER, Action.RESUME),
-        (Reason.ROTATED, CloseClass.CREDENTIALS, Action.STOP),
-        (Reason.SUPERSEDED, CloseClass.OWN, Action.STOP),
-        (Reason.EARLY_EOF, CloseClass.NETWORK, Action.RESUME),
-        (Reason.CREDENTIALS, CloseClass.CREDENTIALS, Action.REAUTHENTICATE),
-        (Reason.RELOAD, CloseClass.OWN, Action.STOP),
-        (Reason.PAUSED, CloseClass.OWN, Action.STOP),
-        (Reason.SHUTDOWN, CloseClass.OWN, Action.STOP),
-        (Reason.SUSPENDED, CloseClass.OWN, Action.STOP),
-        (Reason.DOMAIN_RESET, CloseClass.OWN, Action.STOP),
-    ],
-)
-def test_because_returns_the_rule_of_each_reason(reason: Reason, closed: CloseClass, action: Action) -> None:
-    failure = because(reason)
-    assert summary(failure) == (reason, closed, action)
-    assert failure.status is None
-    assert failure.retry_after is None
-
-
 def test_clean_end_counts_as_forced_by_the_apiserver() -> None:
     assert summary(ENDED) == (Reason.FORCED, CloseClass.SERVER, Action.RESUME)
 
 
-@pytest.mark.parametrize("phase", Phase)
-@pytest.mark.parametrize(
-    ("status", "reason", "closed", "action"),
-    [
-        (302, Reason.UNEXPECTED_STATUS, CloseClass.SERVER, Action.RESUME),
-        (400, Reason.BAD_REQUEST, CloseClass.SERVER, Action.RESUME),
-        (401, Reason.UNAUTHORIZED, CloseClass.CREDENTIALS, Action.REAUTHENTICATE),
-        (403, Reason.FORBIDDEN, CloseClass.CREDENTIALS, Action.WAIT),
-        (404, Reason.NOT_FOUND, CloseClass.SERVER, Action.WAIT),
-        (405, Reason.NOT_WATCHABLE, CloseClass.SERVER, Action.WAIT),
-        (406, Reason.NOT_ACCEPTABLE, CloseClass.SERVER, Action.FALL_BACK),
-        (410, Reason.EXPIRED, CloseClass.EXPIRED, Action.START_OVER),
-        (415, Reason.NOT_ACCEPTABLE, CloseClass.SERVER, Action.FALL_BACK),
-        (418, Reason.UNEXPECTED_STATUS, CloseClass.SERVER, Action.RESUME),
-        (422, Reason.INVALID, CloseClass.SERVER, Action.RESUME),
-        (429, Reason.THROTTLED, CloseClass.SERVER, Action.RETRY),
-        (499, Reason.UNEXPECTED_STATUS, CloseClass.SERVER, Action.RESUME),
-        (500, Reason.SERVER_ERROR, CloseClass.SERVER, Action.RESUME),
-        (502, Reason.SERVER_ERROR, CloseClass.SERVER, Action.RESUME),
-        (503, Reason.SERVER_ERROR, CloseClass.SERVER, Action.RESUME),
-        (504, Reason.SERVER_ERROR, CloseClass.SERVER, Action.RESUME),
-    ],
+STATUSES = (302, 400, 401, 403, 404, 405, 406, 410, 415, 418, 422, 429, 499, 500, 502, 503, 504)
+STREAM_ERRORS = (
+    ApiStatus(code=410, reason="Expired"),
+    ApiStatus(code=410),
+    ApiStatus(code=410, reason="Gone"),
+    ApiStatus(code=500, reason="InternalError"),
+    ApiStatus(code=429, reason="TooManyRequests"),
+    ApiStatus(code=429, message="storage is (re)initializing"),
+    ApiStatus(code=429, message="storage is (re)initializing: failed: conversion webhook for a/v1 failed"),
+    ApiStatus(code=500, message="conversion webhook for a/v1, Kind=B failed"),
+    ApiStatus(code=429, reason="TooManyRequests", message="Timeout: Too large resource version: 2, current: 1"),
+    ApiStatus(code=500, message="no conversion webhook for a"),
+    ApiStatus(code=401),
+    ApiStatus(),
+    ApiStatus(reason="Expired"),
 )
-def test_classify_status_maps_each_status_to_a_reason(
-    status: int, reason: Reason, closed: CloseClass, action: Action, phase: Phase
-) -> None:
-    failure = classify_status(status, None, None, phase)
-    assert summary(failure) == (reason, closed, action)
-    assert failure.status == status
+
+
+def facts(failure: Failure) -> str:
     assert failure.retry_after is None
+    return f"{failure.reason}, {failure.closed}, {failure.action}, status {failure.status}"
+
+
+def test_classified_failures_are_those_of_the_golden_file(golden: Callable[[str, str], None]) -> None:
+    """In any phase, a status has one meaning."""
+    states = {
+        f"status {status}": sorted({facts(classify_status(status, None, None, phase)) for phase in Phase})
+        for status in STATUSES
+    }
+    errors = {
+        " ".join(["stream error", *(f"{word}" for word in (error.code, error.reason, error.message) if word)]): [
+            facts(classify_stream_error(error))
+        ]
+        for error in STREAM_ERRORS
+    }
+    golden("watch-failures.txt", of_states({**states, **errors}))
 
 
 @pytest.mark.parametrize(
@@ -180,38 +150,6 @@ def test_retry_after_is_the_longer_wait_up_to_a_limit(
 ) -> None:
     document = b'{"code":429,"details":{"retryAfterSeconds":%s}}' % (b"null" if body is None else str(body).encode())
     assert classify_status(429, decode_status(document), header, Phase.OPEN).retry_after == expected
-
-
-@pytest.mark.parametrize(
-    ("error", "reason", "status"),
-    [
-        (ApiStatus(code=410, reason="Expired"), Reason.EXPIRED, 410),
-        (ApiStatus(code=410), Reason.EXPIRED, 410),
-        (ApiStatus(code=410, reason="Gone"), Reason.EXPIRED, 410),
-        (ApiStatus(code=500, reason="InternalError"), Reason.SERVER_ERROR, 500),
-        (ApiStatus(code=429, reason="TooManyRequests"), Reason.THROTTLED, 429),
-        (ApiStatus(code=429, message="storage is (re)initializing"), Reason.INITIALIZING, 429),
-        (
-            ApiStatus(code=429, message="storage is (re)initializing: failed: conversion webhook for a/v1 failed"),
-            Reason.CONVERSION,
-            429,
-        ),
-        (ApiStatus(code=500, message="conversion webhook for a/v1, Kind=B failed"), Reason.CONVERSION, 500),
-        (
-            ApiStatus(code=429, reason="TooManyRequests", message="Timeout: Too large resource version: 2, current: 1"),
-            Reason.FUTURE_REVISION,
-            429,
-        ),
-        (ApiStatus(code=500, message="no conversion webhook for a"), Reason.SERVER_ERROR, 500),
-        (ApiStatus(code=401), Reason.UNAUTHORIZED, 401),
-        (ApiStatus(), Reason.SERVER_ERROR, 500),
-        (ApiStatus(reason="Expired"), Reason.EXPIRED, 500),
-    ],
-)
-def test_classify_stream_error_maps_each_status(error: ApiStatus, reason: Reason, status: int) -> None:
-    failure = classify_stream_error(error)
-    assert failure.reason is reason
-    assert failure.status == status
 
 
 def test_stream_error_has_retry_after() -> None:
