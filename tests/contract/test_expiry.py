@@ -45,26 +45,6 @@ async def test_cached_watch_resumes_after_a_compaction(client: Client, cluster: 
     assert not watch.said(Expired)
 
 
-async def test_uncached_watch_relists_after_a_compaction(
-    client: Client, cluster: Cluster, event_author: Author
-) -> None:
-    watch = Watch(client, EVENTS, event_author.namespace)
-    async with watching(watch):
-        created = await event_author.create("object")
-        await watch.until_seen(created)
-        with watch.while_closed():
-            await event_author.change("object")
-            await event_author.change("object")
-            await cluster.compact()
-        await watch.until_said(Relisted, times=2)
-        await watch.until_watching()
-        changed = await event_author.change("object")
-        await watch.until_seen(changed)
-    assert watch.said(Expired) == [Expired(Phase.STREAM)]
-    assert [fact.reason for fact in watch.said(Relisted)] == [RelistReason.START, RelistReason.EXPIRED]
-    assert watch.events == [Event("ADDED", created), Event("MODIFIED", changed)]
-
-
 @only(lambda backend: backend.simulated, "these apiservers refuse no watch with HTTP 410, but others may")
 async def test_watch_refused_with_http_410_relists(client: Client, cluster: Cluster, author: Author) -> None:
     assert isinstance(cluster, SimulatedCluster)

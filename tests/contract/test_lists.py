@@ -7,14 +7,13 @@ import pytest
 from tests.contract.backend import only
 from tests.contract.cluster import CONFIGMAPS, EVENTS, Author, Cluster
 from tests.contract.judge import get, refusal
-from tests.contract.watch import EVERYTHING, Event, Interrupted, starting
+from tests.contract.watch import EVERYTHING
 from tests.support.writer import Writer, configmap
 from watchslo.kube.client import Client, Page
 from watchslo.kube.representation import Representation
 from watchslo.model import Resource
 from watchslo.watch.failure import Failure, Reason
-from watchslo.watch.messages import ListDone, ListRequest
-from watchslo.watch.strategy import PAGED
+from watchslo.watch.messages import ListRequest
 
 ALL_FORMS = pytest.mark.parametrize("representation", list(Representation))
 
@@ -117,20 +116,6 @@ async def test_empty_list_has_a_revision(client: Client, author: Author, represe
     assert answer.revision >= newest
 
 
-async def test_paged_start_watches_from_the_revision_of_its_first_page(client: Client, author: Author) -> None:
-    newest = await create(author, 5)
-    watch = Interrupted(client, author, PAGED)
-    async with starting(watch):
-        await watch.interruption.wait()
-        concurrent = await author.create("zzz-concurrent")
-        watch.resume.set()
-        await watch.until_seen(concurrent)
-        (done,) = watch.said(ListDone)
-        assert newest <= done.revision < concurrent
-        assert (done.items, done.pages) == (5, 3)
-        assert watch.events == [Event("ADDED", concurrent)]
-
-
 async def current_page(client: Client, author: Author, request: ListRequest) -> Page:
     """Return a list that is not older than a revision; ask again if its cache is late for more than three seconds."""
     while True:
@@ -162,14 +147,6 @@ async def test_list_that_is_not_older_comes_in_pages_of_one_revision_if_it_state
     rest = await page(client, any_author.resource, any_author.namespace, request)
     assert isinstance(rest, Page)
     assert (rest.items, rest.revision, rest.continue_token) == (3, first.revision, None)
-
-
-async def test_list_of_the_future_is_refused(client: Client, any_author: Author) -> None:
-    newest = await create(any_author, 1)
-    request = ListRequest(not_older_than=newest + 1_000_000)
-    answer = await page(client, any_author.resource, any_author.namespace, request)
-    assert isinstance(answer, Failure)
-    assert answer.status == 504
 
 
 async def test_long_list_is_compressed_on_request(client: Client, author: Author) -> None:

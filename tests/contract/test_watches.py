@@ -18,14 +18,11 @@ from watchslo.watch.decode import Bookmark
 from watchslo.watch.failure import Reason
 from watchslo.watch.messages import (
     BookmarkSeen,
-    ListDone,
     Relisted,
     RelistReason,
     Violated,
     WatchClosed,
-    WatchOpened,
 )
-from watchslo.watch.strategy import PAGED
 
 PROGRESS_SECONDS = 3.0
 """After a list, etcd may still report its progress to the cache: the apiserver polls it every 100 ms during lists."""
@@ -38,37 +35,6 @@ def started_once(watch: Watch) -> bool:
     return [fact.reason for fact in watch.said(Relisted)] == [RelistReason.START] and not watch.said(Violated)
 
 
-@ALL_FORMS
-async def test_tail_brings_only_new_events(client: Client, any_author: Author, representation: Representation) -> None:
-    await any_author.create("old")
-    watch = Watch(client, any_author.resource, any_author.namespace, representation=representation)
-    async with watching(watch):
-        created = await any_author.create("new")
-        changed = await any_author.change("old")
-        await watch.until_seen(changed)
-    assert [done.items for done in watch.said(ListDone)] == [0]
-    assert watch.events == [Event("ADDED", created), Event("MODIFIED", changed)]
-
-
-async def test_paged_lists_existing_objects_and_brings_new_events(client: Client, any_author: Author) -> None:
-    await any_author.create("old")
-    watch = Watch(client, any_author.resource, any_author.namespace, strategy=PAGED)
-    async with watching(watch):
-        created = await any_author.create("new")
-        await watch.until_seen(created)
-    assert [done.items for done in watch.said(ListDone)] == [1]
-    assert watch.events == [Event("ADDED", created)]
-
-
-async def test_every_change_arrives_once_and_in_order(client: Client, any_author: Author) -> None:
-    watch = Watch(client, any_author.resource, any_author.namespace)
-    async with watching(watch):
-        revisions = [await any_author.create("object")] + [await any_author.change("object") for _ in range(100)]
-        await watch.until_seen(revisions[-1])
-    assert [event.revision for event in watch.events] == revisions
-    assert started_once(watch)
-
-
 async def test_write_without_a_change_causes_no_event(client: Client, author: Author, writer: Writer) -> None:
     watch = Watch(client, CONFIGMAPS, author.namespace)
     async with watching(watch):
@@ -79,19 +45,6 @@ async def test_write_without_a_change_causes_no_event(client: Client, author: Au
         changed = await author.change("object")
         await watch.until_seen(changed)
     assert watch.events == [Event("ADDED", created), Event("MODIFIED", changed)]
-
-
-async def test_reopened_watch_brings_the_missed_events(client: Client, any_author: Author) -> None:
-    watch = Watch(client, any_author.resource, any_author.namespace)
-    async with watching(watch):
-        revisions = [await any_author.create("object")]
-        await watch.until_seen(revisions[0])
-        with watch.while_closed():
-            revisions += [await any_author.change("object") for _ in range(5)]
-        await watch.until_seen(revisions[-1])
-    assert [event.revision for event in watch.events] == revisions
-    assert len(watch.said(WatchOpened)) == 2
-    assert started_once(watch)
 
 
 async def test_watch_ends_at_its_deadline_and_the_next_one_continues(
