@@ -117,6 +117,7 @@ class TestMassHistogram:
     ) -> None:
         histogram = MassHistogram(BINS)
         last, certain, possible, n = histogram.reading(), np.zeros(13), np.zeros(13), 0
+        native: dict[float, int] = {}
         for events, k in additions:
             p = np.full(BINS.count, 1e-12)
             p[k] = 1
@@ -133,7 +134,10 @@ class TestMassHistogram:
             assert reading.sum >= last.sum
             assert (certain <= reading.counts[:-1]).all()
             assert (reading.counts[:-1] <= possible).all()
-            last = reading
+            found = ends(reading)
+            assert sum(found.values()) == n
+            assert all(found.get(end, 0) >= count > 0 for end, count in native.items())
+            last, native = reading, found
 
     def test_is_near_the_truth_in_the_long_run(self) -> None:
         histogram = MassHistogram(BINS)
@@ -197,29 +201,6 @@ class TestNativeBuckets:
         (first, before), (_, after) = ends(histogram.reading()).items()
         assert first == pytest.approx(end)
         assert (before, after) == pytest.approx((1000 * share, 1000 * (1 - share)), abs=1)
-
-    @settings(max_examples=60)
-    @given(
-        st.lists(
-            st.tuples(
-                st.lists(st.tuples(st.floats(0, 150), st.floats(0, 2)), min_size=1, max_size=20), st.integers(0, 143)
-            ),
-            min_size=1,
-            max_size=6,
-        )
-    )
-    def test_no_bucket_decreases_and_all_add_up(self, additions: list[tuple[list[tuple[float, float]], int]]) -> None:
-        histogram = MassHistogram(BINS)
-        last: dict[float, int] = {}
-        for events, k in additions:
-            p = np.full(BINS.count, 1e-12)
-            p[k] = 1
-            histogram.add(tallied(*[(lower, lower + width) for lower, width in events]), p)
-            reading = histogram.reading()
-            found = ends(reading)
-            assert sum(found.values()) == reading.total
-            assert all(found.get(end, 0) >= count > 0 for end, count in last.items())
-            last = found
 
     @pytest.mark.parametrize("events", [1, 7, 60])
     def test_native_and_classic_counts_differ_by_few_events(self, events: int) -> None:

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watchslo.watch.headroom import (
-    FIRST,
     OPENS,
     PRECISION,
     Accepted,
@@ -68,37 +67,6 @@ def silent_about(oldest: int) -> Callable[[int], Outcome]:
     return lambda revision: Accepted() if revision >= oldest else TooOld(None)
 
 
-def test_search_ends_after_one_watch_if_the_410_names_the_oldest() -> None:
-    search = Search(newest=5000)
-    assert look(search, lambda _: TooOld(236)) == [FIRST]
-    assert (search.oldest, search.complete) == (236, False)
-
-
-def test_search_accepts_a_named_revision_newer_than_the_newest() -> None:
-    search = Search(newest=100)
-    look(search, lambda _: TooOld(5000))
-    assert search.oldest == 5000
-
-
-def test_accepted_first_revision_means_complete_headroom() -> None:
-    search = Search(newest=5000)
-    assert look(search, lambda _: Accepted()) == [FIRST]
-    assert (search.oldest, search.complete) == (FIRST, True)
-
-
-@pytest.mark.parametrize("named", [None, 0, FIRST])
-def test_search_ignores_an_impossible_named_revision(named: int | None) -> None:
-    search = Search(newest=5000)
-    assert len(look(search, lambda revision: Accepted() if revision > 4000 else TooOld(named))) > 1
-
-
-def test_search_ends_at_a_later_named_revision() -> None:
-    answers = iter([TooOld(None), TooOld(4999)])
-    search = Search(newest=5000)
-    assert len(look(search, lambda _: next(answers))) == 2
-    assert search.oldest == 4999
-
-
 @given(newest=st.integers(2, BILLION), share=st.floats(0.0, 1.0))
 def test_search_finds_the_headroom_within_ten_percent_by_ten_watches(newest: int, share: float) -> None:
     distance = min(max(round(newest**share), 1), newest - 1)
@@ -120,19 +88,6 @@ def test_search_stops_at_the_precision() -> None:
     assert len(look(search, silent_about(20))) < OPENS
     assert search.oldest is not None
     assert 101 / (121 - search.oldest) <= PRECISION
-
-
-@pytest.mark.parametrize("newest", [-5, 0, 1, 2])
-def test_search_with_hardly_any_revisions_finds_nothing(newest: int) -> None:
-    search = Search(newest)
-    assert look(search, lambda _: TooOld(None)) == [FIRST]
-    assert search.oldest is None
-
-
-def test_search_without_an_accepted_watch_has_no_oldest() -> None:
-    search = Search(newest=BILLION)
-    look(search, lambda _: TooOld(None))
-    assert search.oldest is None
 
 
 def test_search_is_correct_while_revisions_are_dropped() -> None:

@@ -40,32 +40,6 @@ def test_chunk_of_whole_lines_is_returned_without_a_copy() -> None:
     assert LineSplitter().feed(chunk) is chunk
 
 
-def test_lines_are_joined_from_pieces() -> None:
-    splitter = LineSplitter()
-    assert splitter.feed(b"on") == b""
-    assert splitter.feed(b"e\ntwo\nth") == b"one\ntwo\n"
-    assert splitter.feed(b"ree") == b""
-    assert splitter.feed(b"\n") == b"three\n"
-    assert splitter.feed(b"four\n") == b"four\n"
-
-
-def test_empty_chunk_completes_nothing() -> None:
-    splitter = LineSplitter()
-    assert splitter.feed(b"") == b""
-    assert splitter.feed(b"on") == b""
-    assert splitter.feed(b"") == b""
-    assert splitter.feed(b"e\n") == b"one\n"
-
-
-def test_partial_is_true_while_a_line_is_unfinished() -> None:
-    splitter = LineSplitter()
-    seen = [splitter.partial]
-    for chunk in (b"one\ntw", b"o\n"):
-        splitter.feed(chunk)
-        seen.append(splitter.partial)
-    assert seen == [False, True, False]
-
-
 def test_unfinished_line_over_the_limit_raises() -> None:
     splitter = LineSplitter(limit=4)
     splitter.feed(b"ab")

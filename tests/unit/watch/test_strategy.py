@@ -3,12 +3,10 @@ from watchslo.watch.strategy import (
     CACHE,
     PAGED,
     PARALLEL,
-    REFUSAL_SECONDS,
     REPLAY,
     STRATEGIES,
     STREAM,
     TAIL,
-    StreamedLists,
     relist,
 )
 
@@ -20,18 +18,6 @@ def test_tail_lists_nothing_and_uses_limit_one_after_a_429() -> None:
     assert TAIL.throttled.for_revision
     assert not ListRequest(limit=1).for_revision
     assert not TAIL.paged
-
-
-def test_paged_lists_all_objects() -> None:
-    assert PAGED.first == PAGED.throttled == ListRequest()
-    assert PAGED.paged
-    assert not PAGED.parallel
-
-
-def test_parallel_lists_as_paged_in_parallel_to_the_watch() -> None:
-    assert PARALLEL.first == PARALLEL.throttled == PAGED.first
-    assert PARALLEL.paged
-    assert PARALLEL.parallel
 
 
 def test_relist_lists_nothing_older_than_a_known_revision() -> None:
@@ -62,22 +48,3 @@ def test_replay_begins_at_the_oldest_revision_and_is_not_for_configurations() ->
 
 def test_strategies_are_known_by_name() -> None:
     assert STRATEGIES == {"tail": TAIL, "paged": PAGED, "parallel": PARALLEL, "stream": STREAM, "cache": CACHE}
-
-
-def test_streamed_lists_are_usable_again_a_day_after_a_refusal() -> None:
-    lists = StreamedLists()
-    assert lists.usable(0.0)
-    lists.refused(100.0)
-    assert not lists.usable(100.0)
-    assert not lists.usable(100.0 + REFUSAL_SECONDS - 0.1)
-    assert lists.usable(100.0 + REFUSAL_SECONDS)
-
-
-def test_new_apiserver_version_forgets_the_refusal() -> None:
-    lists = StreamedLists()
-    lists.observe_version("v1.30.14")
-    lists.refused(100.0)
-    lists.observe_version("v1.30.14")
-    assert not lists.usable(101.0)
-    lists.observe_version("v1.36.3")
-    assert lists.usable(101.0)

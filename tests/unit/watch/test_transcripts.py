@@ -14,11 +14,13 @@ from watchslo.watch.closes import Close, Closes
 from watchslo.watch.delivery_comparison import DeliveryComparison, PeerDeliveries
 from watchslo.watch.down_time import DownTime
 from watchslo.watch.failure import Reason, because
+from watchslo.watch.headroom import Accepted, Search, TooOld
 from watchslo.watch.inventory import Inventory
 from watchslo.watch.messages import Unseen
 from watchslo.watch.missing_right import MissingRight
 from watchslo.watch.proven_idle import ProvenIdle
 from watchslo.watch.responsiveness import Responsiveness
+from watchslo.watch.strategy import StreamedLists
 
 TRANSCRIPTS = sorted((Path(__file__).parents[2] / "golden" / "watch").glob("*.txt"))
 assert TRANSCRIPTS
@@ -92,6 +94,17 @@ class Apiserver(Closes):
         return self._explained
 
 
+class RevisionSearch(Search):
+    """A search that takes the outcome of each of its watches."""
+
+    def accepted(self) -> None:
+        self.observe(self.next or 0, Accepted())
+
+    def refused(self, oldest: int | None = None) -> None:
+        """Take a refusal, which may name the oldest revision."""
+        self.observe(self.next or 0, TooOld(oldest))
+
+
 class Stock(Inventory):
     """An inventory of objects that are letters; an event is written as `+a11`, `~a11` or `-a11`."""
 
@@ -148,6 +161,8 @@ SUBJECTS: dict[str, Callable[[str], Step]] = {
     "inventory": lambda _: calls(Stock(), lambda word: int(word) if word.isdecimal() else word),
     "proven-idle": lambda _: calls(ProvenIdle(1000.0), value_or_read),
     "responsiveness": lambda _: calls(ObservedResponsiveness()),
+    "searches": lambda newest: calls(RevisionSearch(int(newest))),
+    "streamed-lists": lambda _: calls(StreamedLists()),
     "rights": lambda _: calls(MissingRight(), value_or_failure),
 }
 
