@@ -11,7 +11,6 @@ import yaml
 from tests.support.rule_document import document
 from watchslo.app.rules import RulesOptions, as_yaml
 from watchslo.config.model import Config
-from watchslo.errors import ConfigError
 from watchslo.rules import names
 from watchslo.rules.fleet import fleet_groups
 from watchslo.rules.pack import rule_groups
@@ -200,40 +199,6 @@ class TestOptions:
         cluster = document(None, RulesOptions("plain", fleet="cluster"))
         assert "by (cluster" not in as_yaml(cluster)
         assert "topk by (cluster)" in as_yaml(document(None, RulesOptions("plain", fleet="global")))
-
-    @pytest.mark.parametrize(
-        ("given", "message"),
-        [
-            (
-                {"replica_label": "r"},
-                "--replica-label: only the global level has replicas; write --fleet global, or remove it",
-            ),
-            (
-                {"fleet": "global", "replica_label": "a-b"},
-                "--replica-label: a-b is not a valid label name; write for example replica",
-            ),
-            (
-                {"fleet": "global", "replica_label": "cluster"},
-                "--replica-label: cluster is the cluster label; write for example replica",
-            ),
-            (
-                {"fleet": "global", "replica_label": "watch"},
-                "--replica-label: watch has another meaning here; write for example replica",
-            ),
-            (
-                {"fleet": "cluster", "format": "thanos"},
-                "--format thanos: these are rules of one Prometheus; write --fleet global, or plain",
-            ),
-            (
-                {"fleet": "cluster", "format": "inhibitions"},
-                "--format inhibitions: the rollup of a cluster has no alerts; write --fleet global",
-            ),
-        ],
-    )
-    def test_invalid_options_are_refused_with_an_example(self, given: dict[str, Any], message: str) -> None:
-        with pytest.raises(ConfigError) as caught:
-            document(None, RulesOptions(**given))
-        assert str(caught.value) == message
 
     def test_instances_may_distinguish_replicas(self) -> None:
         """As they do where replicas are federated without an external label of their own."""

@@ -18,7 +18,6 @@ from pydantic.alias_generators import to_camel
 
 from tests.support.rule_document import document
 from watchslo.app.rules import RulesOptions, as_yaml
-from watchslo.errors import ConfigError
 
 Golden = Callable[[str, str], None]
 OPTIONS = (RulesOptions("grafana"), RulesOptions("grafana", fleet="global"))
@@ -149,15 +148,3 @@ def test_identities_last_while_objectives_change_and_differ_between_profiles(tmp
     )
     assert first == changed
     assert not first & other
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        (RulesOptions("plain", datasource_uid="x"), r"^--datasource-uid: .* write --format grafana$"),
-        (RulesOptions("grafana", fleet="cluster"), r"^--format grafana: the rollup .* write --fleet global$"),
-    ],
-)
-def test_wrong_options_are_refused(options: RulesOptions, expected: str) -> None:
-    with pytest.raises(ConfigError, match=expected):
-        document(None, options)

@@ -12,7 +12,6 @@ import yaml
 from tests.support.rule_document import document
 from watchslo.app.rules import RulesOptions, as_yaml
 from watchslo.config.model import Config
-from watchslo.errors import ConfigError
 from watchslo.rules.inhibitions import inhibitions
 from watchslo.rules.pack import rule_groups
 from watchslo.rules.rule import RuleDefinition
@@ -246,33 +245,6 @@ class TestSettings:
 
     def test_values_recorded_seldom_stay_current_until_the_next(self) -> None:
         assert SELDOM_RECORDED_EVERY < RATE_SECONDS  # the lookback of Prometheus
-
-    @pytest.mark.parametrize(
-        ("given", "message"),
-        [
-            ({"cluster_label": "a-b"}, "--cluster-label: a-b is not a valid label name; write for example cluster"),
-            ({"cluster_label": "job"}, "--cluster-label: job has another meaning here; write for example cluster"),
-            (
-                {"job_selector": "watchslo"},
-                '--job-selector: watchslo is not a selector; write for example job="watchslo"',
-            ),
-            ({"job_selector": 'job=""'}, '--job-selector: job="" is not a selector; write for example job="watchslo"'),
-            (
-                {"format": "plain", "rule_labels": ("a=b",)},
-                "--rule-labels: plain has no labels; remove the option, or write --format prometheusrule",
-            ),
-            ({"rule_labels": ("a",)}, "--rule-labels: a is not a valid label; write for example release=prometheus"),
-            (
-                {"rule_labels": ("a=b c",)},
-                "--rule-labels: a=b c is not a valid label; write for example release=prometheus",
-            ),
-            ({"rule_labels": ("a=b", "a=c")}, "--rule-labels: a has two values, b and c; keep one of them"),
-        ],
-    )
-    def test_invalid_options_are_refused_with_an_example(self, given: dict[str, Any], message: str) -> None:
-        with pytest.raises(ConfigError) as caught:
-            document(None, RulesOptions(**given))
-        assert str(caught.value) == message
 
 
 class TestAlerts:

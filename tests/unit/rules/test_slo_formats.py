@@ -10,7 +10,6 @@ import pytest
 from tests.unit.rules.test_rules import PROVEN, SEVERAL, config, expressions
 from watchslo import cli
 from watchslo.app.rules import Format, RulesOptions, as_yaml, documents
-from watchslo.errors import ConfigError
 from watchslo.rules.service_levels import service_levels
 from watchslo.rules.settings import RuleSettings
 from watchslo.rules.slo_formats import openslo, pyrra, sloth
@@ -141,30 +140,6 @@ class TestIndicators:
             "https://example.org/runbooks/WatchLatencyBudgetBurn.md",
             "https://example.org/runbooks/WatchLatencyBadMinutes.md",
         ]
-
-
-class TestErrors:
-    def test_sloth_refuses_several_periods(self, tmp_path: Path) -> None:
-        path = tmp_path / "watchslo.yaml"
-        path.write_text(SEVERAL)
-        with pytest.raises(ConfigError, match=r"^--format sloth: .* 7d and 30d; give all watches one `period`"):
-            documents(path, RulesOptions("sloth"))
-
-    def test_openslo_refuses_a_period_of_seconds(self, tmp_path: Path) -> None:
-        path = tmp_path / "watchslo.yaml"
-        path.write_text("objective: {events: {period: 3601s}}")
-        with pytest.raises(ConfigError, match=r"^--format openslo: .* minutes instead of 3601s$"):
-            documents(path, RulesOptions("openslo"))
-
-    @pytest.mark.parametrize(("option", "value"), [("shrink", 60), ("fleet", "global")])
-    def test_objectives_have_no_option_of_windows(self, option: str, value: object) -> None:
-        expected = f"--{option}: the file for pyrra has objectives, and no rules that this changes; remove it"
-        with pytest.raises(ConfigError, match=f"^{expected}$"):
-            documents(None, RulesOptions("pyrra", **{option: value}))  # type: ignore[arg-type]
-
-    def test_openslo_has_no_labels(self) -> None:
-        with pytest.raises(ConfigError, match=r"^--rule-labels: openslo has no labels"):
-            documents(None, RulesOptions("openslo", rule_labels=("a=b",)))
 
 
 def test_command_line_has_every_format() -> None:
