@@ -8,7 +8,7 @@ In a transcript of calls, what happens is a method or an attribute of an object,
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ CONSTANTS = {None: "none", True: "yes", False: "no"}
 
 Step = Callable[[str], str | None]
 """Takes a line without its outcome, and returns the outcome; None if the line has none."""
+AsyncStep = Callable[[str], Awaitable[str | None]]
 
 
 def of_states(states: Mapping[str, Iterable[str]]) -> str:
@@ -43,6 +44,17 @@ def _line(happened: str, outcome: str | None) -> str:
     if outcome is None:
         return f"  {happened}"
     return f"  {happened:<{WIDTH}}" + f"\n  {'':<{WIDTH}}".join(ARROW + line for line in outcome.split("\n"))
+
+
+async def replay_async(transcripts: str, begin: Callable[[str], Awaitable[AsyncStep]]) -> str:
+    """Do the same with steps that are coroutines; return the transcripts with the outcomes."""
+    outcomes = []
+    for text in transcripts.split("\n\n"):
+        _, beginning, *steps = text.splitlines()
+        step = await begin(beginning)
+        outcomes += [await step(words) for line in steps if (words := line.partition(ARROW)[0].strip())]
+    following = iter(outcomes)
+    return replay(transcripts, lambda _: lambda _: next(following))
 
 
 def calls(subject: object, read: Callable[[str], object] | None = None) -> Step:

@@ -120,6 +120,9 @@ class Held(HeldEvents):
     def take(self, watch: int, time: float, limit: int = 100) -> list[str]:
         return listed(self.take_before(watch, time, limit))
 
+    def count(self) -> int:
+        return len(self)
+
     def ages(self) -> list[str]:
         return [f"{watch}: {at:g}" for watch, at in self.oldest().items()]
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.support.transcripts import ARROW, replay
+from tests.support.transcripts import AsyncStep, replay_async
 from tests.unit.sim.api import Answer, Api, Simulate
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "sim" / "answers.txt"
@@ -12,17 +12,15 @@ LONGEST = 200  # characters of a document of discovery
 
 
 async def test_simulator_answers_as_its_transcripts_say(simulate: Simulate, golden: Callable[[str, str], None]) -> None:
-    text = GOLDEN.read_text()
-    outcomes: list[str] = []
-    for transcript in text.split("\n\n"):
-        _, settings, *lines = transcript.splitlines()
+    async def begin(settings: str) -> AsyncStep:
         api = await simulate(**json.loads(settings))
-        requests = [request for line in lines if (request := line.partition(ARROW)[0].strip())]
-        outcomes += [
-            said(await asked(api, request)).replace(api.url.removeprefix("http://"), "HOST") for request in requests
-        ]
-    following = iter(outcomes)
-    golden("sim/answers.txt", replay(text, lambda _: lambda _: next(following)))
+
+        async def step(request: str) -> str:
+            return said(await asked(api, request)).replace(api.url.removeprefix("http://"), "HOST")
+
+        return step
+
+    golden("sim/answers.txt", await replay_async(GOLDEN.read_text(), begin))
 
 
 async def asked(api: Api, request: str) -> Answer:

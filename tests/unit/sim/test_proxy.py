@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from random import Random
@@ -13,12 +13,14 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from tests.support.certs import Authority
+from tests.support.transcripts import AsyncStep, replay_async, value
 from watchslo.errors import ConfigError
 from watchslo.sim.delay_law import parse_law
 from watchslo.sim.link_faults import LINK_FAULTS, ConnectionSelection
 from watchslo.sim.proxy import control
 from watchslo.sim.tcp_proxy import TcpProxy
 
+GOLDEN = Path(__file__).parents[2] / "golden" / "sim"
 TIMEOUT_SECONDS = 30.0
 SILENCE_SECONDS = 0.05
 
@@ -102,79 +104,70 @@ async def test_proxy_delays_the_end_of_a_connection() -> None:
         assert time.monotonic() - started == pytest.approx(0.03, abs=0.002)
 
 
-async def test_late_link_can_affect_new_connections_only() -> None:
-    async with echo_proxy() as proxy, client(proxy) as old:
-        assert await echoes(old)
-        proxy.switch_on("late-link", "constant 3600s", ConnectionSelection.NEW)
-        async with client(proxy) as late, client(proxy) as new:
-            late[1].write(b"hello\n")
-            assert await is_silent(late)
-            assert await echoes(old)
-            proxy.switch_off("late-link")
-            assert await echoes(new)
+class Link:
+    """A proxy before an echo server, and named clients of it."""
+
+    def __init__(self, proxy: TcpProxy, stack: AsyncExitStack) -> None:
+        self._proxy = proxy
+        self._stack = stack
+        self._clients: dict[str, Streams] = {}
+        self._numbers: dict[str, int] = {}
+
+    async def step(self, text: str) -> str | None:
+        match text.split():
+            case ["open", *names]:
+                for name in names:
+                    self._clients[name] = await self._stack.enter_async_context(client(self._proxy))
+            case ["close", name]:
+                self._clients[name][1].close()
+            case ["on", fault, *options]:
+                given = dict(option.split("=") for option in options)
+                chosen = given.get("connections", "")
+                number = self._numbers.get(chosen) or (ConnectionSelection(chosen) if chosen else None)
+                self._proxy.switch_on(fault, value(given.get("value", "none").replace("_", " ")), number)
+            case ["off", fault]:
+                self._proxy.switch_off(fault)
+            case ["pause"]:
+                await asyncio.sleep(SILENCE_SECONDS)
+            case ["connections"]:
+                return str(len(self._proxy.connections))
+            case ["new", "connections"]:
+                return ", ".join(self._proxy.new_connection_faults) or "pass"
+            case [name, verb, *words]:
+                return await self._do(name, verb, "".join(f"{word}\n" for word in words).encode())
+        return None
+
+    async def _do(self, name: str, verb: str, lines: bytes) -> str | None:
+        reader, writer = streams = self._clients[name]
+        if lines:
+            writer.write(lines)
+        match verb:
+            case "sends":
+                return None
+            case "echoes":
+                heard = await asyncio.wait_for(reader.readline(), TIMEOUT_SECONDS)
+                self._numbers[name] = self._proxy.chunks[-1].connection if self._proxy.chunks else 0
+                return "the same" if heard == lines else repr(heard)
+            case "hears":
+                return repr(await asyncio.wait_for(reader.readline(), TIMEOUT_SECONDS))
+            case "waits":
+                return "nothing" if await is_silent(streams) else "something"
+        try:
+            return f"ends after {await end_of(streams)!r}"
+        except ConnectionResetError:
+            return "reset"
+
+
+async def test_links_do_what_their_transcripts_say(golden: Callable[[str, str], None]) -> None:
+    async with AsyncExitStack() as stack:
+
+        async def begin(law: str) -> AsyncStep:
+            return Link(await stack.enter_async_context(echo_proxy(law)), stack).step
+
+        golden("sim/links.txt", await replay_async((GOLDEN / "links.txt").read_text(), begin))
 
 
 # Lasting faults
-
-
-@pytest.mark.parametrize("name", ["hole-to-client", "hole-to-server"])
-async def test_hole_blocks_one_direction_and_keeps_connections_open(name: str) -> None:
-    async with echo_proxy() as proxy, client(proxy) as old:
-        assert await echoes(old)
-        proxy.switch_on(name, connections=ConnectionSelection.OPEN)
-        old[1].write(b"lost?\n")
-        assert await is_silent(old)
-        async with client(proxy) as new:
-            assert await echoes(new)
-        proxy.switch_off(name)
-        assert await old[0].readline() == b"lost?\n"
-
-
-async def test_hole_can_affect_a_single_connection() -> None:
-    async with echo_proxy() as proxy, client(proxy) as first, client(proxy) as second:
-        assert await echoes(first)
-        number = proxy.chunks[-1].connection
-        assert await echoes(second)
-        proxy.switch_on("hole-to-client", connections=number)
-        first[1].write(b"lost\n")
-        assert await is_silent(first)
-        assert await echoes(second)
-        async with client(proxy) as third:
-            assert await echoes(third)
-        proxy.switch_off("hole-to-client")
-        assert await first[0].readline() == b"lost\n"
-        with pytest.raises(ConfigError, match="no connection 99 is open"):
-            proxy.switch_on("hole-to-client", connections=99)
-
-
-async def test_hole_hides_the_end_of_a_connection() -> None:
-    async with echo_proxy() as proxy:
-        async with client(proxy) as streams:
-            assert await echoes(streams)
-            proxy.switch_on("hole-to-client")
-            streams[1].write(b"bye\n")
-            assert await is_silent(streams)
-            proxy.switch_off("hole-to-client")
-            assert await end_of(streams) == b""
-        async with client(proxy) as streams:
-            assert await echoes(streams)
-            proxy.switch_on("hole-to-server")
-        await asyncio.sleep(SILENCE_SECONDS)
-        assert len(proxy.connections) == 1  # the end of the client does not reach the server
-
-
-async def test_frozen_link_accepts_no_connections() -> None:
-    async with echo_proxy() as proxy, client(proxy) as old:
-        assert await echoes(old)
-        proxy.switch_on("frozen-link")
-        async with client(proxy) as new, client(proxy) as another:
-            for streams in (old, new, another):
-                streams[1].write(b"hello\n")
-                assert await is_silent(streams)
-            assert len(proxy.connections) == 1
-            proxy.switch_off("frozen-link")
-            for streams in (old, new, another):
-                assert await asyncio.wait_for(streams[0].readline(), TIMEOUT_SECONDS) == b"hello\n"
 
 
 async def test_thin_link_limits_bytes_per_second() -> None:
@@ -228,54 +221,6 @@ async def test_captive_portal_answers_instead_of_the_server() -> None:
 
 
 # Faults that act once
-
-
-async def test_fin_closes_and_reset_resets_connections() -> None:
-    async with echo_proxy() as proxy, client(proxy) as streams:
-        assert await echoes(streams)
-        proxy.switch_on("fin")
-        assert await end_of(streams) == b""
-        async with client(proxy) as another:
-            assert await echoes(another)
-            proxy.switch_on("reset")
-            with pytest.raises(ConnectionResetError):
-                await end_of(another)
-
-
-async def test_truncated_ends_a_connection_after_some_bytes() -> None:
-    async with echo_proxy() as proxy, client(proxy) as streams, client(proxy) as at_once:
-        assert await echoes(streams)
-        assert await echoes(at_once)
-        proxy.switch_on("truncated", 3)
-        streams[1].write(b"hello\nyou\n")
-        assert await end_of(streams) == b"hel"
-        proxy.switch_on("truncated", 0)
-        assert await end_of(at_once) == b""
-
-
-async def test_truncated_affects_each_new_connection_until_switched_off() -> None:
-    async with echo_proxy() as proxy, client(proxy) as old:
-        assert await echoes(old)
-        proxy.switch_on("truncated", 2, ConnectionSelection.NEW)
-        for _ in range(2):
-            async with client(proxy) as new:
-                new[1].write(b"hello\n")
-                assert await end_of(new) == b"he"
-        assert proxy.new_connection_faults == ["truncated"]
-        proxy.switch_off("truncated")
-        async with client(proxy) as new:
-            assert await echoes(new)
-        assert await echoes(old)
-
-
-async def test_corrupted_changes_bytes_once() -> None:
-    async with echo_proxy() as proxy, client(proxy) as (reader, writer):
-        assert await echoes((reader, writer))
-        proxy.switch_on("corrupted", 2)
-        writer.write(b"hello\n")
-        wrong = await reader.readline()
-        assert wrong == bytes((*b"hel", 0xFF ^ ord("l"), 0xFF ^ ord("o"))) + b"\n"
-        assert await echoes((reader, writer))
 
 
 async def test_long_line_is_inserted_between_two_chunks() -> None:
@@ -384,6 +329,8 @@ async def test_switch_on_refuses_unknown_faults_and_invalid_values(
     async with echo_proxy() as proxy:
         with pytest.raises(ConfigError, match=why):
             proxy.switch_on(name, value)
+        with pytest.raises(ConfigError, match="no connection 99 is open"):
+            proxy.switch_on("hole-to-client", connections=99)
     with pytest.raises(ConfigError):
         proxy.switch_off("gremlins")
 
