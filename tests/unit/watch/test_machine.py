@@ -19,12 +19,11 @@ from tests.unit.watch.protocol import (
 from tests.unit.watch.transcript import Transcript
 from watchslo.watch import inventory as inventory_module
 from watchslo.watch.decode import Added, Frames, Modified
-from watchslo.watch.failure import RULES, Phase, Reason, classify_status
+from watchslo.watch.failure import RULES, Reason
 from watchslo.watch.inventory import Inventory
 from watchslo.watch.machine import Machine
 from watchslo.watch.messages import (
     Begin,
-    Closed,
     Halt,
     Hasten,
     Input,
@@ -103,13 +102,6 @@ def test_command_without_a_meaning_in_a_state_does_nothing(command: Input, state
     assert run.machine.state is state
 
 
-@pytest.mark.parametrize("state", sorted(set(State) - {State.RELISTING, State.REOPENING, State.AWAY}))
-def test_alarm_in_a_state_without_wait_is_ignored(state: State) -> None:
-    run = IN[state]()
-    assert run.wake(after=100.0) == []
-    assert run.machine.state is state
-
-
 @pytest.mark.parametrize("state", [State.NEW, State.RELISTING, State.REOPENING, State.AWAY, State.HALTED])
 def test_halt_without_requests_only_changes_the_state(state: State) -> None:
     run = IN[state]()
@@ -122,21 +114,6 @@ def test_reset_while_waiting_lists(state: State) -> None:
     run = IN[state]()
     run.feed(Reset())
     assert run.machine.state is State.RELISTING
-
-
-@pytest.mark.parametrize("state", State)
-def test_answers_to_other_requests_are_ignored(state: State) -> None:
-    run = IN[state]()
-    for op in (0, run.op + 1, 99):
-        strays: list[Input] = [
-            Listed(op, 999, 1, 1),
-            Opened(op),
-            Received(op, Frames([change(Added, 999)]), 0.0),
-            Closed(op, classify_status(410, None, None, Phase.OPEN)),
-        ]
-        for stray in strays:
-            assert run.feed(stray) == []
-    assert run.machine.state is state
 
 
 @pytest.mark.parametrize("reach", [listing, opening, watching])
