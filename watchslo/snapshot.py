@@ -705,7 +705,7 @@ class MonitorReading:
     A stalled watch is found within `stall_detection` seconds; None if audits are off. `tainted_seconds` is the total
     time in which the daemon was late itself. `threshold`, `events_target` and `minutes_target` are those of the common
     objective, which a watch may override. `witnesses` is None if none are wanted. `incomplete_groups` are those
-    that discovery could not read completely.
+    that discovery could not read completely. `missing` says in sentences which configured resources are not served.
     """
 
     build: BuildReading
@@ -725,6 +725,7 @@ class MonitorReading:
     witnesses: WitnessReading | None = None
     instance: InstanceName = UNNAMED
     incomplete_groups: tuple[IncompleteGroup, ...] = ()
+    missing: tuple[str, ...] = ()
 
 
 class Cause(StrEnum):

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import difflib
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Annotated, TypeVar
@@ -23,6 +24,7 @@ ACCEPT = ",".join((_AGGREGATED.format(version="v2"), _AGGREGATED.format(version=
 
 CORE_PATH, GROUPS_PATH = "/api", "/apis"
 CORE = "core"  # how messages name the group without a name
+ABSENT_SECONDS = 60.0  # from the first answer without a resource to the one that shows that it is gone
 AT_ONCE_SECONDS = 3.0  # for a group version; a healthy server answers within milliseconds, a slow one is asked again
 MOST_AT_ONCE = 4  # requests for group versions in flight
 
@@ -122,6 +124,14 @@ class Catalogue:
             for version in self.versions
         )
 
+    def with_kept(self, kept: "Iterable[tuple[GroupVersion, Offer]]") -> "Catalogue":
+        """Return this catalogue with resources of an earlier one, after its own of the same group version."""
+        versions = {version.name: version for version in self.versions}
+        for old, offer in kept:
+            version = versions.get(old.name, replace(old, offers=()))
+            versions[old.name] = replace(version, offers=(*version.offers, offer))
+        return Catalogue(versions.values())
+
     def with_answer(self, answer: GroupVersion) -> "Catalogue":
         """Return this catalogue with another answer of one group version."""
         return Catalogue(answer if version.name == answer.name else version for version in self.versions)
@@ -140,6 +150,37 @@ class Catalogue:
         if self.incomplete:
             return f"it may be in {', '.join(group.name for group in self.incomplete)}, which cannot be read"
         return "look for it in `kubectl api-resources`"
+
+
+class AbsentResources:
+    """Keeps resources that are watched and that an answer lacks: one answer that contradicts all others may be wrong.
+
+    A resource is gone once it has been absent for `ABSENT_SECONDS` and no watch of it is open. `is_open` says that of a
+    resource; None if it is not watched.
+    """
+
+    def __init__(self, is_open: Callable[[Resource], bool | None]) -> None:
+        self._is_open = is_open
+        self._since: dict[Resource, float] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._since)
+
+    def kept(self, found: Catalogue, last: Catalogue | None, now: float) -> Catalogue:
+        """Return what was found, with the absent resources of the last catalogue that are not gone yet."""
+        served = {offer.resource for version in found.versions for offer in version.offers}
+        absent = [
+            (version, offer)
+            for version in (last.versions if last else ())
+            for offer in version.offers
+            if offer.resource not in served and not self._is_gone(offer.resource, now)
+        ]
+        self._since = {offer.resource: self._since.get(offer.resource, now) for _, offer in absent}
+        return found.with_kept(absent) if absent else found
+
+    def _is_gone(self, resource: Resource, now: float) -> bool:
+        is_open = self._is_open(resource)
+        return is_open is None or (not is_open and now - self._since.get(resource, now) >= ABSENT_SECONDS)
 
 
 NAMELESS = GroupVersion("(without a readable name)", "", unreadable=True)
@@ -177,12 +218,17 @@ def _readings(name: str) -> Iterator[_DiscoveryReading]:
 class Discovery:
     """Reads what an apiserver serves, and keeps the last answer. `client` returns the client to use.
 
+    Resources with a watch stay in the catalogue while it is doubtful whether they are gone: see `AbsentResources`.
+
     Without aggregated discovery, the apiserver passes the request for a group version on to the server of the group,
     which may hang. So a few are asked at a time, and those that do not answer at once are stale until `ask_late`.
     """
 
-    def __init__(self, client: Callable[[], Client]) -> None:
+    def __init__(
+        self, client: Callable[[], Client], is_open: Callable[[Resource], bool | None] = lambda _resource: None
+    ) -> None:
         self._client = client
+        self.absent = AbsentResources(is_open)
         self._late: list[GroupVersion] = []
         self.catalogue: Catalogue | None = None
 
@@ -196,7 +242,8 @@ class Discovery:
                 versions += found
             elif path != CORE_PATH or found.reason is not Reason.NOT_FOUND:  # some servers have no core group
                 return found
-        self.catalogue = Catalogue(versions).kept_where_unknown(self.catalogue)
+        served = Catalogue(versions).kept_where_unknown(self.catalogue)
+        self.catalogue = self.absent.kept(served, self.catalogue, time.monotonic())
         return self.catalogue
 
     async def ask_late(self, on_change: Callable[[], object]) -> None:

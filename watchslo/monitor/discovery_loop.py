@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import structlog
 
-from watchslo.kube.discovery import Catalogue, Discovery
+from watchslo.kube.discovery import ABSENT_SECONDS, Catalogue, Discovery
+from watchslo.model import Resource
 from watchslo.monitor.apiserver_set import ApiserverSet
 from watchslo.monitor.failure_log import FailureLog
 from watchslo.snapshot import FailureReading, IncompleteGroup
@@ -19,7 +20,8 @@ class DiscoveryLoop:
     """Discovers resources at once, every `refresh` seconds, and whenever `refresh_soon` is called.
 
     It owns the catalogue; `on_change` is called when there is a new one, also for each late answer of a group. It
-    begins once `settled` is set: the apiservers are known.
+    begins once `settled` is set: the apiservers are known. While a watched resource is absent, it asks again within a
+    minute; `is_open` says of a resource whether a watch of it is open, None if none is wanted.
     """
 
     def __init__(
@@ -27,6 +29,7 @@ class DiscoveryLoop:
         apiservers: ApiserverSet,
         settled: asyncio.Event,
         refresh: float,
+        is_open: Callable[[Resource], bool | None],
         on_change: Callable[[], object],
         random: Callable[[], float],
     ) -> None:
@@ -35,7 +38,7 @@ class DiscoveryLoop:
         self._refresh = refresh
         self._on_change = on_change
         self._random = random
-        self._discovery = Discovery(lambda: apiservers.front.client)
+        self._discovery = Discovery(lambda: apiservers.front.client, is_open)
         self._outdated = asyncio.Event()
         self._log = structlog.get_logger()
         self._failures = FailureLog(self._log)
@@ -75,9 +78,15 @@ class DiscoveryLoop:
             async with asyncio.TaskGroup() as group:
                 late = group.create_task(self._discovery.ask_late(self._publish))
                 with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self._refresh * (0.9 + 0.2 * self._random())):
+                    async with asyncio.timeout(self._pause):
                         await self._outdated.wait()
                 late.cancel()
+
+    @property
+    def _pause(self) -> float:
+        """Seconds until the next turn."""
+        usual = self._refresh * (0.9 + 0.2 * self._random())
+        return min(ABSENT_SECONDS, usual) if self._discovery.absent else usual
 
     def _publish(self) -> None:
         """Pass on that there is a new catalogue; log each group that cannot be read completely, once."""

@@ -59,6 +59,11 @@ class Readiness:
         """The API groups that discovery could not read completely; they may have more to measure."""
         return self._discovery.incomplete
 
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Which configured resources the cluster does not serve, in sentences."""
+        return self._reconciler.desired.missing
+
     def not_ready(self) -> Iterator[str]:
         """Yield the reasons why the daemon is not ready, in sentences; none if it is ready."""
         reconciler, assignment, failure = self._reconciler, self._watches.assignment, self._discovery.failure

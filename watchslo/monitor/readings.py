@@ -120,6 +120,7 @@ class SnapshotBuilder:
             witnesses=self._apiservers.witnesses.reading,
             instance=self._read_name(config),
             incomplete_groups=self._readiness.incomplete_groups,
+            missing=self._readiness.missing,
         )
 
     def _read_name(self, config: Config) -> InstanceName:

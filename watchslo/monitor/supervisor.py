@@ -69,8 +69,10 @@ class Supervisor:
         refresh = REFRESH_SECONDS if config.judges_quantiles else SELDOM_SECONDS
         self._apiservers = ApiserverSet(config, credentials, self._limiters, changed.set)
         follower = ApiserverFollower(config.kubernetes, self._apiservers, refresh, random)
-        discovery = DiscoveryLoop(self._apiservers, follower.settled, refresh, changed.set, random)
         self._watches = WatchSet(config, self._tasks, self._apiservers, self._bins, self.lag, random, replay=replay)
+        discovery = DiscoveryLoop(
+            self._apiservers, follower.settled, refresh, self._watches.is_open, changed.set, random
+        )
         self._reconciler = Reconciler(
             config, self._tasks, self._apiservers, follower, discovery, self._watches, changed
         )

@@ -14,7 +14,7 @@ from watchslo.clock.storage_kind import ApiserverStorage, storage_of
 from watchslo.config.model import Config
 from watchslo.latency.bins import Bins
 from watchslo.latency.track import Track
-from watchslo.model import Reading
+from watchslo.model import Reading, Resource
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.apiserver_set import ApiserverSet
 from watchslo.monitor.auditor import Auditor
@@ -143,6 +143,11 @@ class WatchSet:
         served = self._served.get(watch.identity.apiserver.name)
         running = served and served.watches.get(watch.identity.label)
         return bool(running and running.identity is watch.identity)
+
+    def is_open(self, resource: Resource) -> bool | None:
+        """Return whether a watch of a resource is open; None if there is none."""
+        watches = [watch for watch in self.all if watch.identity.resource == resource]
+        return any(watch.session.up for watch in watches) if watches else None
 
     def health(self, watch: MonitoredWatch) -> Health:
         """Return what audits found of a watch that runs."""

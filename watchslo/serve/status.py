@@ -157,6 +157,7 @@ class MonitorStatus(StatusPart):
     witnesses: WitnessStatus | None
     instance: InstanceStatus
     incomplete_groups: list[IncompleteGroupStatus]
+    missing: list[str]
 
 
 class RequestCount(StatusPart):

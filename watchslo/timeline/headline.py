@@ -145,7 +145,7 @@ class Assessment:
             late=found[Condition.LATE] > 0,
             starting=bool(self.snapshot.monitor.not_ready) and self.is_incomplete,
             down=any(map(_is_down, self.closed)),
-            closed=bool(self.closed),
+            closed=bool(self.closed or self.snapshot.monitor.missing),
             caused=bool(self.snapshot.causes),
             undecided=found[Condition.UNDECIDED] > 0,
             well=well > 0 or 0 < found[Condition.IDLE] == len(self.measurable) - found[Condition.CLOSED],
@@ -297,6 +297,16 @@ def _is_down(line: WatchCondition) -> bool:
 
 
 def _down(of: Assessment) -> Sentence:
+    """Say which watches are closed, and which configured resources are not served."""
+    missing = of.snapshot.monitor.missing
+    absent = f"{counted(len(missing), 'configured resource')} cannot be watched"
+    if not of.closed:
+        return f"{absent}.", "; ".join(missing[:NAMED]), None
+    text, why, began = _closed(of)
+    return text, _both(why, absent if missing else ""), began
+
+
+def _closed(of: Assessment) -> Sentence:
     closed, began = of.closed, of.closed[0].since_wall
     waits = all(line.condition is Condition.CLOSED and of.now_wall - began < CLOSED_SECONDS for line in closed)
     does = "wait to reopen" if waits and not any(map(_is_down, closed)) else "cannot be kept open"

@@ -38,7 +38,8 @@ class Facts:
     - `storage_silent`: no clock ticks, because the storage answers no apiserver, while they answer other requests.
     - `stalled`, `late`: there are such watches.
     - `down`, `closed`: a watch is closed for longer than a healthy one needs to reopen. It is `down` if that concerns
-      its other clients as well, and only `closed` if it concerns this client alone, as without rights.
+      its other clients as well, and only `closed` if it concerns this client alone, as without rights, or if a
+      configured resource is not served.
     - `starting`: a watch was never opened, or a clock has never ticked.
     - `caused`: a cause of lateness is active.
     - `undecided`: a watch is neither proven late nor in time, though it has enough events.

@@ -82,6 +82,11 @@ def say(
     return headline(Assessment(snapshot, lines, hour=hour, last_bad_wall=last_bad, usual=known))
 
 
+MISSING = replace(
+    readings.MONITOR, missing=("the apiserver serves no resource widgets; look for it in `kubectl api-resources`",)
+)
+
+
 def clock(ago: float | None = None, failure: str | None = None, gap: float | None = None) -> DomainReading:
     """Return a clock that ticked so many seconds ago."""
     ticker = replace(readings.TICKER, answered_ago=ago, failure=failure)
@@ -166,6 +171,9 @@ def situations() -> Mapping[str, Headline]:
         "No client can open one": say(DOWN, WITHIN),
         "No client can open one at the start": say(DOWN, WITHIN, monitor=STARTING),
         "No client could open one for some seconds": say(replace(DOWN, down_for=9.0), WITHIN),
+        "A configured resource is not served": say(WITHIN, monitor=MISSING),
+        "A configured resource is not served, and a watch is closed": say(CLOSED, WITHIN, after=15.0, monitor=MISSING),
+        "A configured resource is not served, and a watch is late": say(LATE, monitor=MISSING),
         # Slow ticks
         "Ticks are slow, and the only watch with events is within": slow(below(0.9), IDLE),
         "Ticks are slow, and all are within": slow(below(0.9), below(0.9)),
