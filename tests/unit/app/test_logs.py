@@ -1,16 +1,20 @@
 """Log records of libraries become events of watchslo: one line each, without tracebacks and values."""
 
 import asyncio
-import errno
-import io
+import contextlib
 import json
 import logging
+import os
+import select
+import subprocess
 import sys
 from collections.abc import Iterator
+from typing import TextIO
 
 import pytest
 import structlog
 
+from tests.support.process import PATIENCE_SECONDS
 from watchslo.app import logs
 
 
@@ -27,13 +31,14 @@ def complain(error: BaseException | None, message: str, *values: object) -> None
     logging.getLogger("library").error(message, *values, exc_info=error)
 
 
-def test_library_error_is_one_event_without_values(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.set_up("json", "info")
+def test_library_error_is_one_event_without_values(capfd: pytest.CaptureFixture[str]) -> None:
+    writer = logs.set_up("json", "info")
     try:
         int("secret")
     except ValueError as error:
         complain(error, "Exception in %s\n", "task")
-    event = json.loads(capsys.readouterr().err)
+    writer.finish(PATIENCE_SECONDS)
+    event = json.loads(capfd.readouterr().err)
     assert event.pop("timestamp")
     assert event.pop("error").startswith("ValueError in test_library_error_is_one_event_without_values:")
     assert event == {
@@ -44,69 +49,106 @@ def test_library_error_is_one_event_without_values(capsys: pytest.CaptureFixture
     }
 
 
-def test_library_message_is_cut_after_its_first_line(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.set_up("json", "info")
+def test_library_message_is_cut_after_its_first_line(capfd: pytest.CaptureFixture[str]) -> None:
+    writer = logs.set_up("json", "info")
     complain(None, "Task was destroyed but it is pending!\ntask: <Task secret>")
-    assert "secret" not in capsys.readouterr().err
+    writer.finish(PATIENCE_SECONDS)
+    said = capfd.readouterr().err
+    assert "destroyed" in said
+    assert "secret" not in said
 
 
-def test_cancellation_is_not_logged(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.set_up("json", "info")
+def test_cancellation_is_not_logged(capfd: pytest.CaptureFixture[str]) -> None:
+    writer = logs.set_up("json", "info")
     complain(asyncio.CancelledError(), "Exception in ASGI application\n")
-    assert capsys.readouterr().err == ""
+    writer.finish(PATIENCE_SECONDS)
+    assert capfd.readouterr().err == ""
 
 
-def test_log_level_applies_to_libraries(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.set_up("console", "critical")
+def test_log_level_applies_to_libraries(capfd: pytest.CaptureFixture[str]) -> None:
+    writer = logs.set_up("console", "critical")
     complain(None, "a warning")
-    assert capsys.readouterr().err == ""
+    writer.finish(PATIENCE_SECONDS)
+    assert capfd.readouterr().err == ""
 
 
-def test_pipe_gets_no_colours(capsys: pytest.CaptureFixture[str]) -> None:
-    logs.set_up("console", "info")
+def test_pipe_gets_no_colours(capfd: pytest.CaptureFixture[str]) -> None:
+    writer = logs.set_up("console", "info")
     structlog.get_logger().info("listening", url="here")
-    said = capsys.readouterr().err
+    writer.finish(PATIENCE_SECONDS)
+    said = capfd.readouterr().err
     assert "listening" in said
     assert "\x1b" not in said
 
 
-class FullDisk(io.StringIO):
-    """Fails while it is `full`, at each write or only at each flush."""
-
-    def __init__(self, *, at_flush: bool) -> None:
-        super().__init__()
-        self.full = True
-        self._at_flush = at_flush
-
-    def write(self, text: str) -> int:
-        if self.full and not self._at_flush:
-            raise BrokenPipeError
-        return super().write(text) if not self.full else len(text)
-
-    def flush(self) -> None:
-        if self.full:
-            raise OSError(errno.ENOSPC, "No space left on device")
+def fill(pipe: TextIO) -> None:
+    """Write to a pipe until it takes no more."""
+    os.set_blocking(pipe.fileno(), False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(pipe.fileno(), b"\n" * select.PIPE_BUF)
+    os.set_blocking(pipe.fileno(), True)
 
 
-@pytest.mark.parametrize("at_flush", [False, True])
-def test_log_that_cannot_be_written_is_counted_and_not_raised(
-    monkeypatch: pytest.MonkeyPatch, *, at_flush: bool
-) -> None:
-    stderr = FullDisk(at_flush=at_flush)
-    monkeypatch.setattr(sys, "stderr", stderr)
-    logs.set_up("json", "info")
+@pytest.fixture
+def pipe(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[TextIO, TextIO]]:
+    """The end of a pipe that a test reads, and stderr, which writes to it."""
+    read, write = os.pipe()
+    with os.fdopen(read) as reader, os.fdopen(write, "w") as stderr:
+        monkeypatch.setattr(sys, "__stderr__", stderr)
+        yield reader, stderr
+
+
+def test_full_pipe_drops_and_counts_lines_and_stops_nothing(pipe: tuple[TextIO, TextIO]) -> None:
+    reader, stderr = pipe
+    fill(stderr)
+    writer = logs.set_up("json", "info")
     log = structlog.get_logger()
+    for number in range(logs.MOST_LINES + 3):
+        log.info("waits", number=number)
+    writer.finish(0.0)
+    lines = (line for line in reader if line.strip())
+    assert [json.loads(next(lines))["number"] for _ in range(logs.MOST_LINES)] == list(range(logs.MOST_LINES))
+    log.info("written")
+    assert {"event": "written", "lost_lines": 3}.items() <= json.loads(next(lines)).items()
+
+
+def test_log_without_a_reader_is_counted_and_not_raised(pipe: tuple[TextIO, TextIO]) -> None:
+    reader, stderr = pipe
+    writer = logs.set_up("json", "info")
+    log = structlog.get_logger()
+    new_reader, new_writer = os.pipe()
+    reader.close()
     for _ in range(3):
         log.info("lost")
-    stderr.full = False
+    writer.finish(PATIENCE_SECONDS)
+    os.dup2(new_writer, stderr.fileno())
+    os.close(new_writer)
     log.info("written")
-    assert {"event": "written", "lost_lines": 3}.items() <= json.loads(stderr.getvalue()).items()
+    with os.fdopen(new_reader) as reader:
+        assert {"event": "written", "lost_lines": 3}.items() <= json.loads(reader.readline()).items()
 
 
-def test_closed_log_does_not_raise(monkeypatch: pytest.MonkeyPatch) -> None:
-    stderr = io.StringIO()
-    monkeypatch.setattr(sys, "stderr", stderr)
-    logs.set_up("console", "info")
-    stderr.close()
+def test_process_without_stderr_does_not_raise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "__stderr__", None)
+    writer = logs.set_up("console", "info")
     structlog.get_logger().info("lost")
     complain(None, "lost too")
+    writer.finish(PATIENCE_SECONDS)
+    assert writer.lost == 2
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_process_ends_with_its_own_code(pipe: tuple[TextIO, TextIO], *, is_full: bool) -> None:
+    reader, stderr = pipe
+    if is_full:
+        fill(stderr)
+    program = "import structlog, sys, watchslo.app.logs as logs; logs.set_up('json', 'info');"
+    ended = subprocess.run(
+        [sys.executable, "-c", f"{program} structlog.get_logger().info('last'); sys.exit(3)"],
+        stderr=stderr,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert ended.returncode == 3
+    assert is_full or json.loads(reader.readline())["event"] == "last"
