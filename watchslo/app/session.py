@@ -72,7 +72,7 @@ def supervise(
         str(kubeconfig) if kubeconfig else config.kubernetes.kubeconfig, context or config.kubernetes.context
     )
     supervisor = Supervisor(config, connection, this_build(), delay=delay, replay=replay)
-    supervisor.on_evaluation(GarbageCollection().after_evaluation)
+    supervisor.on_evaluation(GarbageCollection(lambda: supervisor.ended_watches).after_evaluation)
     return supervisor
 
 

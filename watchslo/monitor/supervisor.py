@@ -197,6 +197,11 @@ class Supervisor:
         return f"{len(ended)} of the tasks that measure have ended: {', '.join(ended)}" if ended else None
 
     @property
+    def ended_watches(self) -> int:
+        """How many watches have ended so far, not only their requests."""
+        return self._watches.ended
+
+    @property
     def start(self) -> StartState:
         """What the start waits for, if it does."""
         return self._readiness.start

@@ -91,6 +91,7 @@ class WatchSet:
         self.witness_reader = WitnessReader(self._reread, apiservers, self._auditor_of, lag.tainted, random)
         self.metrics_reader = MetricsReader(lambda: [*apiservers.members.values()], lambda: self.all, random)
         self.assignment: ClockAssignment | None = None
+        self.ended = 0  # watches, so far
         self._config = config
         self._tasks = tasks
         self._apiservers = apiservers
@@ -288,6 +289,7 @@ class WatchSet:
     async def _end(self, watch: MonitoredWatch, reason: Reason) -> None:
         assert self.assignment is not None
         served = self._served[watch.identity.apiserver.name]
+        self.ended += 1
         watch.halt(reason)
         served.apiserver.checked.update(watch.session.read_guarantees().checked)
         del served.watches[watch.identity.label]
