@@ -60,8 +60,8 @@ def pods(metadata: dict[str, Any], *objects: dict[str, Any]) -> bytes:
 
 
 def field(number: int, content: bytes) -> bytes:
-    """Return a field whose number and content are short."""
-    return bytes((number << 3 | 2, len(content))) + content
+    """Return a field of text, bytes or a message."""
+    return protobuf._field(number, content)
 
 
 def wrapped(kind: str, encoded: bytes) -> bytes:

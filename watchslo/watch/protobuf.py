@@ -36,6 +36,7 @@ from watchslo.watch.decode import (
 from watchslo.watch.lines import DEFAULT_LIMIT_BYTES, LineTooLong
 
 MAGIC = b"k8s\x00"
+MOST_FIELDS = 1000  # of a message that are looked at; annotations of 4 MB without content would take eight seconds
 
 _Span = tuple[int, int]
 _Message = bytes | bytearray
@@ -225,7 +226,7 @@ def _list(body: _Message, *, with_objects: bool) -> ProtobufList:
     items = 0
     uids: list[str | None] = []
     revisions: list[str | None] = []
-    for item in _all(body, start, end, _LIST_ITEM):
+    for item in _all(body, start, end, _LIST_ITEM, most=len(body)):
         items += 1
         if with_objects:
             known = _collect(body, *_find(body, *item, _METADATA), _RESOURCE_VERSION)
@@ -253,7 +254,9 @@ def _find(data: _Message, at: int, end: int, wanted: int) -> _Span:
 
     The loops of this and `_collect` run a dozen times for an event, so they call no function for short fields.
     """
-    while at < end:
+    for _ in range(MOST_FIELDS):
+        if at >= end:
+            break
         key, size = data[at], data[at + 1]
         if key & 0x87 == _BYTES and size < 0x80:  # noqa: PLR2004 (both have one byte, as they mostly do)
             at += 2
@@ -265,13 +268,15 @@ def _find(data: _Message, at: int, end: int, wanted: int) -> _Span:
         if key == wanted:
             return at, stop
         at = stop
-    raise _MalformedError
+    raise _MalformedError  # it is missing
 
 
 def _collect(data: _Message, at: int, end: int, last: int) -> dict[int, _Span]:
     """Return where the value of the first field with each key is, up to the key `last`."""
     found: dict[int, _Span] = {}
-    while at < end:
+    for _ in range(MOST_FIELDS):
+        if at >= end:
+            return found
         key, size = data[at], data[at + 1]
         if key & 0x87 == _BYTES and size < 0x80:  # noqa: PLR2004 (as in `_find`)
             at += 2
@@ -281,22 +286,25 @@ def _collect(data: _Message, at: int, end: int, last: int) -> dict[int, _Span]:
         if stop > end:
             raise _MalformedError
         if key > last:
-            break
+            return found
         if key not in found:
             found[key] = at, stop
         at = stop
-    return found
+    raise _MalformedError  # there are too many
 
 
-def _all(data: _Message, at: int, end: int, wanted: int) -> Iterator[_Span]:
+def _all(data: _Message, at: int, end: int, wanted: int, most: int = MOST_FIELDS) -> Iterator[_Span]:
     """Yield where the value of each field with this key is."""
-    while at < end:
+    for _ in range(most):
+        if at >= end:
+            return
         key, at, size = _long_header(data, at)
         if at + size > end:
             raise _MalformedError
         if key == wanted:
             yield at, at + size
         at += size
+    raise _MalformedError  # there are too many
 
 
 def _long_header(data: _Message, at: int) -> tuple[int, int, int]:
