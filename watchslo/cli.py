@@ -1,5 +1,7 @@
 """The commands: each parses its arguments, calls the app, and turns the result into an exit code."""
 
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any, Literal, NoReturn
@@ -16,6 +18,8 @@ REPRESENTATIONS = ("table", "metadata", "protobuf", "plain")
 LARGEST_SIZE = 2**50
 EXIT_UNHEALTHY = 1
 EXIT_UNUSABLE = 2  # also click's own code for bad arguments
+EXIT_SIGNAL = 128  # and the number of the signal, as shells have it
+INIT_PID = 1  # of the first process of a container, for which Linux ignores signals that it does not handle itself
 
 config_option = click.option(
     "--config", type=click.Path(path_type=Path), help="Configuration file; default: built-in defaults."
@@ -716,6 +720,8 @@ def kubectl_complete() -> None:
 
 def main(program: str = "watchslo") -> None:
     """Run the `watchslo` program; any error is printed as one sentence, never as a traceback."""
+    if os.getpid() == INIT_PID:
+        signal.signal(signal.SIGTERM, lambda number, _: os._exit(EXIT_SIGNAL + number))
     try:
         commands(prog_name=program)
     except WatchsloError as error:

@@ -1,5 +1,7 @@
 """The commands as a user types them: arguments, exit codes and output."""
 
+import os
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
@@ -47,6 +49,23 @@ def called(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     for name in (*names, "rules.rules", "rbac.rbac", "top.top", "overview.view", "report.report"):
         monkeypatch.setattr(f"watchslo.app.{name}", note)
     return calls
+
+
+@pytest.mark.parametrize("pid", [1, 7])
+def test_only_the_init_of_a_container_handles_sigterm_before_the_daemon_does(
+    pid: int, watchslo: Watchslo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel ignores a signal whose action is the default one for this process, and for no other."""
+    handlers: dict[int, Callable[..., object]] = {}
+    exits: list[int] = []
+    monkeypatch.setattr(os, "getpid", lambda: pid)
+    monkeypatch.setattr(os, "_exit", exits.append)
+    monkeypatch.setattr(signal, "signal", handlers.__setitem__)
+    watchslo("--version")
+    assert [*handlers] == ([signal.SIGTERM] if pid == 1 else [])
+    for handler in handlers.values():
+        handler(signal.SIGTERM, None)
+    assert exits == [128 + signal.SIGTERM] * len(handlers)
 
 
 def test_version(watchslo: Watchslo, capsys: pytest.CaptureFixture[str]) -> None:
