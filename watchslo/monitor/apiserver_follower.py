@@ -40,6 +40,7 @@ class ApiserverFollower:
         self._random = random
         self._count = ApiserverCount(config, apiservers, refresh)
         self._known: tuple[str, ...] = ()
+        self._is_unverified = False  # whether the announced addresses must not be asked
         self._log = structlog.get_logger()
         self._address_failures = FailureLog(self._log)
         self._watch_failures = FailureLog(self._log)
@@ -51,14 +52,15 @@ class ApiserverFollower:
             jitter = 0.9 + 0.2 * self._random()
             client = self._apiservers.front.client
             found = await with_time_limit(read_addresses(client))
+            askable = await self._apiservers.askable(found)
             if self._config.apiservers == "each":
-                await self._follow(found)
+                await self._follow(askable)
             self.settled.set()
-            if await self._apiservers.witness_at(found):
+            if await self._apiservers.witness_at(askable):
                 self._count.count_soon()
             await self._count.count_if_due(() if isinstance(found, Failure) else found, jitter)
             await self._apiservers.cluster_name.find(client)
-            if self._config.apiservers != "each" or self._is_refused(found):
+            if self._config.apiservers != "each" or askable is None or self._is_refused(found):
                 await asyncio.sleep(jitter * self._spacing)
             elif isinstance(found, Failure):
                 self._apiservers.pass_on()
@@ -84,8 +86,15 @@ class ApiserverFollower:
         retries += [LEASE_SECONDS] if self._count.is_expected else []
         return min([self._refresh, *retries])
 
-    async def _follow(self, found: tuple[str, ...] | Failure) -> None:
-        """Watch at every announced address, once one of them can be reached from here."""
+    async def _follow(self, found: tuple[str, ...] | Failure | None) -> None:
+        """Watch at every announced address, once one of them can be reached from here; None if none may be asked."""
+        if (found is None) != self._is_unverified:
+            self._is_unverified = found is None
+            if self._is_unverified:
+                self._log.warning("apiservers_unverified", watching=SERVICE)
+        if found is None:
+            self._apiservers.watch_service()
+            return
         if isinstance(found, Failure):
             self._address_failures.record("apiservers_unknown", found)
             return

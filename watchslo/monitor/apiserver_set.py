@@ -43,7 +43,9 @@ class ApiserverSet:
         self.servers: int | None = None
         self.is_open = False
         self.left_at = -math.inf  # when a member left last, in monotonic seconds
-        self.witnesses = WitnessSet(credentials, self.new_apiserver, self._look_at, wanted=config.wants_witnesses)
+        self.witnesses = WitnessSet(
+            lambda: credentials.url, self.new_apiserver, self._look_at, wanted=config.wants_witnesses
+        )
         self._config = config.kubernetes
         self.cluster_name = ClusterName(config.cluster, credentials.context)
         self._storage = config.clock.storage
@@ -149,16 +151,34 @@ class ApiserverSet:
         members |= {name: one for name, one in others.items() if one.stays(now)}
         if members == self.members:
             return False
+        self._become(members)
+        return True
+
+    def watch_service(self) -> None:
+        """Make the service the only member."""
+        if [*self.members.values()] != [self.service]:
+            self._become({SERVICE: self.service})
+
+    def _become(self, members: dict[str, Apiserver]) -> None:
         self._log.info("apiservers", watching=sorted(members))
         if left := {*self.members.values()} - {self.service, *members.values()}:
             self._left |= left
             self.left_at = time.monotonic()
         self.members = members
         self._changed()
-        return True
 
-    async def witness_at(self, announced: tuple[str, ...] | Failure) -> bool:
-        """Make the announced apiservers that answer and are not members the witnesses; return True if they changed."""
+    async def askable(self, announced: tuple[str, ...] | Failure) -> tuple[str, ...] | Failure | None:
+        """Return the announced addresses that may be asked: None without verified TLS.
+
+        Credentials must not be sent to an address that may belong to another server.
+        """
+        return announced if await self._credentials.are_verified() else None
+
+    async def witness_at(self, announced: tuple[str, ...] | Failure | None) -> bool:
+        """Make the announced apiservers that answer and are not members the witnesses; return True if they changed.
+
+        `announced` is None if they must not be asked.
+        """
         before = {*self.witnesses.all.values()}
         await self.witnesses.find(announced, self.members)
         now = {*self.witnesses.all.values()}

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 import structlog
 
 from watchslo.kube.apiservers import socket_of
-from watchslo.kube.credentials import CredentialSource
 from watchslo.model import SERVICE
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.failure_log import FailureLog
@@ -24,21 +23,21 @@ MOST_WITNESSES = 8  # more than control planes have
 class WitnessSet:
     """Finds the witnesses among the announced apiservers: those that answer and are not watched.
 
-    `all` has them by name. There are none unless they are `wanted`, and none without verified TLS: credentials must not
-    be sent to an address that may belong to another server. `new_apiserver` returns the apiserver at a URL, and
-    `look_at` asks an open one for its version; it returns the failure if there is no answer.
+    `all` has them by name. There are none unless they are `wanted`. `service` returns the URL of the service, if it is
+    known. `new_apiserver` returns the apiserver at a URL, and `look_at` asks an open one for its version; it returns
+    the failure if there is no answer.
     """
 
     def __init__(
         self,
-        credentials: CredentialSource,
+        service: Callable[[], str | None],
         new_apiserver: Callable[[str], Apiserver],
         look_at: Callable[[Apiserver], Awaitable[Failure | None]],
         *,
         wanted: bool,
     ) -> None:
         self.all: Mapping[str, Apiserver] = {}
-        self._credentials = credentials
+        self._service = service
         self._new_apiserver = new_apiserver
         self._look_at = look_at
         self._wanted = wanted
@@ -64,16 +63,19 @@ class WitnessSet:
     def _failure(self) -> FailureReading | None:
         return self._unreachable.now or self._unknown.now
 
-    async def find(self, announced: tuple[str, ...] | Failure, members: Iterable[str]) -> None:
-        """Find the witnesses among the `announced` URLs; `members` are the names of the watched apiservers."""
-        if not self._wanted or not await self._credentials.are_verified():
+    async def find(self, announced: tuple[str, ...] | Failure | None, members: Iterable[str]) -> None:
+        """Find the witnesses among the `announced` URLs, None if these must not be asked.
+
+        `members` are the names of the watched apiservers.
+        """
+        if not self._wanted or announced is None:
             self.all, self._announced = {}, None
         elif isinstance(announced, Failure):
             self._announced = self._announced or 0
             self._unknown.record("apiservers_unknown", announced)
         else:
             self._unknown.resolve()
-            await self._find(unwatched(announced, members, self._credentials.url))
+            await self._find(unwatched(announced, members, self._service()))
 
     async def _find(self, urls: list[str]) -> None:
         answers = dict(zip(urls, await asyncio.gather(*(self._reach(url) for url in urls)), strict=True))

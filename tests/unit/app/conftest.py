@@ -9,7 +9,7 @@ import pytest
 from tests.support.loop import JumpingLoop
 from tests.unit.monitor.cluster import PODS, Cluster, Log, nowhere
 from tests.unit.monitor.conftest import cluster, jumping_time, log, pytest_asyncio_loop_factories
-from tests.unit.monitor.inside import BUILD, keep_writing, set_clocks
+from tests.unit.monitor.inside import BUILD, keep_writing, set_clocks, verified_tls
 from watchslo.config.model import Config
 from watchslo.kube.credentials import ClusterPlace, PluginRun
 from watchslo.monitor.supervisor import Supervisor
@@ -67,7 +67,9 @@ def measured_cluster(
         return run_jumping(with_writes())
 
     def supervise(config: Config, *_: object, replay: bool) -> Supervisor:
-        return Supervisor(config, nowhere(place[-1] if place else None, plugin), BUILD, lambda: 0.5, replay=replay)
+        tls = verified_tls() if config.kubernetes.apiservers == "each" else None
+        credentials = nowhere(place[-1] if place else None, plugin, tls)
+        return Supervisor(config, credentials, BUILD, lambda: 0.5, replay=replay)
 
     monkeypatch.setattr("watchslo.app.measurement.run_on_loop", run)
     monkeypatch.setattr("watchslo.app.measurement.supervise", supervise)

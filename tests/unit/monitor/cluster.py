@@ -6,6 +6,7 @@ Each client leads to one apiserver; all of them have the same storage.
 import asyncio
 import contextlib
 import json
+import ssl
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -636,10 +637,12 @@ def _host(apiserver: str) -> str:
     return apiserver.rpartition(":")[0] or apiserver
 
 
-def nowhere(place: ClusterPlace | None = None, plugin: PluginRun | None = None) -> CredentialSource:
-    """Return a credential source that is never used."""
+def nowhere(
+    place: ClusterPlace | None = None, plugin: PluginRun | None = None, tls: ssl.SSLContext | None = None
+) -> CredentialSource:
+    """Return a credential source that is never used; without `tls`, no announced address is asked."""
 
     async def load() -> Credentials:
-        return Credentials(Access("http://nowhere.test"), {})
+        return Credentials(Access("http://nowhere.test", tls=tls), {})
 
     return CredentialSource(load, place=place, plugin=plugin)

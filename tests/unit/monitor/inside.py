@@ -62,11 +62,16 @@ def credentials(tls: ssl.SSLContext | None, url: str = "https://nowhere.test") -
     return CredentialSource(load)
 
 
+def verified() -> CredentialSource:
+    return credentials(verified_tls())
+
+
 class Running:
     """A supervisor that runs."""
 
     def __init__(self, made: Config, delay: float = 0.0, credentials: CredentialSource | None = None) -> None:
-        self.supervisor = Supervisor(made, credentials or nowhere(), BUILD, lambda: 0.5, delay=delay)
+        usual = verified if made.kubernetes.apiservers == "each" else nowhere
+        self.supervisor = Supervisor(made, credentials or usual(), BUILD, lambda: 0.5, delay=delay)
         self.stop = asyncio.Event()
 
     def snapshot(self) -> Snapshot:

@@ -15,8 +15,8 @@ import yaml
 
 from tests.support.daemonset import PROFILES
 from tests.unit.monitor.cluster import PODS, Cluster, Watch, line
-from tests.unit.monitor.inside import BUILD
-from tests.unit.monitor.test_witnesses import HOSTS, verified
+from tests.unit.monitor.inside import BUILD, verified
+from tests.unit.monitor.test_witnesses import HOSTS
 from watchslo.config.model import Config
 from watchslo.kube.client import TICK_SECONDS
 from watchslo.model import SERVICE, Resource

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.unit.monitor.cluster import NODES, PODS, Cluster
-from tests.unit.monitor.inside import Running, keep_writing, running
-from tests.unit.monitor.test_witnesses import HOSTS, OWN, next_to, verified
+from tests.unit.monitor.inside import Running, keep_writing, running, verified
+from tests.unit.monitor.test_witnesses import HOSTS, OWN, next_to
 from watchslo.snapshot import Cause, Confidence
 from watchslo.timeline.timeline import Timeline
 from watchslo.timeline.verdict import Level

@@ -4,14 +4,16 @@ import asyncio
 import ssl
 from datetime import UTC, datetime
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
-from tests.unit.monitor.cluster import NODES, PODS, Cluster
-from tests.unit.monitor.inside import Running, config, credentials, running, verified_tls
+from tests.unit.monitor.cluster import NODES, PODS, Cluster, Log
+from tests.unit.monitor.inside import Running, config, credentials, running, verified
 from watchslo.config.model import Config
 from watchslo.kube.credentials import CredentialSource
 from watchslo.model import Resource
+from watchslo.monitor.apiserver_follower import FOLLOW_SECONDS
 from watchslo.snapshot import ApiserverRole, StreamReading, WitnessReading
 
 HOSTS = ("10.0.0.1", "10.0.0.2", "10.0.0.3")
@@ -26,8 +28,10 @@ def cluster(cluster: Cluster) -> Cluster:
     return cluster
 
 
-def verified() -> CredentialSource:
-    return credentials(verified_tls())
+def insecure_tls() -> ssl.SSLContext:
+    made = ssl.create_default_context()
+    made.check_hostname, made.verify_mode = False, ssl.CERT_NONE
+    return made
 
 
 def next_to(*resources: str, **more: Any) -> Config:
@@ -101,12 +105,30 @@ class TestWanted:
 
     async def test_credentials_are_not_sent_without_verification(self, cluster: Cluster) -> None:
         """The announced address may be that of any server."""
-        insecure = ssl.create_default_context()
-        insecure.check_hostname, insecure.verify_mode = False, ssl.CERT_NONE
-        for tls in (insecure, None):
+        for tls in (insecure_tls(), None):
             async with running(next_to("pods"), credentials=credentials(tls)) as run:
                 assert reading(run) is None
                 assert not any(name in (TWO, THREE) for name, _ in cluster.asked_at)
+
+    async def test_credentials_are_not_sent_to_each_without_verification(self, cluster: Cluster, log: Log) -> None:
+        each = config("pods", kubernetes={"apiservers": "each"})
+        for tls in (insecure_tls(), None):
+            async with running(each, credentials=credentials(tls)) as run:
+                assert [one.name for one in run.snapshot().apiservers] == ["service"]
+                assert run.stream("pods").up
+                assert {name for name, _ in cluster.asked_at} == {"service"}
+        assert len(log.of("apiservers_unverified")) == 2
+
+    async def test_each_is_given_up_once_certificates_are_no_longer_verified(
+        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async with running(config("pods", kubernetes={"apiservers": "each"})) as run:
+            assert len(run.snapshot().streams) == len(HOSTS)
+            monkeypatch.setattr(CredentialSource, "are_verified", AsyncMock(return_value=False))
+            await asyncio.sleep(2 * FOLLOW_SECONDS)
+            cluster.asked_at.clear()
+            await asyncio.sleep(FOLLOW_SECONDS)
+            assert {name for name, _ in cluster.asked_at} == {"service"}
 
 
 class TestCreations:

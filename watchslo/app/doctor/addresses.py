@@ -102,11 +102,16 @@ def port_of(url: str) -> int:
 
 
 def peer_findings(
-    wanted: str | tuple[str, ...], announced: tuple[str, ...] | Failure, leases: int | Failure | None
+    wanted: str | tuple[str, ...],
+    announced: tuple[str, ...] | Failure,
+    leases: int | Failure | None,
+    *,
+    is_verified: bool = True,
 ) -> Iterator[DeploymentFinding]:
     """Yield whether the apiservers are several, and whether the configuration distinguishes them.
 
-    `wanted` is `kubernetes.apiservers`; `leases` is how many apiservers renew theirs, None without leases.
+    `wanted` is `kubernetes.apiservers`; `leases` is how many apiservers renew theirs, None without leases, and
+    `is_verified` whether the certificates of apiservers are verified.
     """
     subject = "apiservers"
     if isinstance(announced, Failure):
@@ -114,6 +119,15 @@ def peer_findings(
         return
     addresses = len(announced)
     servers = number_of_apiservers(addresses, leases if isinstance(leases, int) else 0)
+    if wanted == "each" and not is_verified:
+        yield problem(
+            subject,
+            "The certificates of the apiservers are not verified, so only the service is asked: credentials are not "
+            "sent to announced addresses, which may be those of other servers.",
+            "Name the CA of the cluster in the kubeconfig, or the addresses of the apiservers in "
+            "`kubernetes.apiservers`.",
+        )
+        return
     if isinstance(leases, Failure):
         yield unchecked(subject, f"The leases of the apiservers cannot be counted. {leases.message}")
     if servers is None and not addresses:

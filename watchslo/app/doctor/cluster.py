@@ -117,12 +117,13 @@ class ClusterChecks:
                 wanted = urls  # the address of the credentials is that of one of them
             elif self._apiservers.is_direct(urls):
                 first = [replace(one, role=ApiserverRole.MEMBER) for one in first]
-            others = await self._announced(urls, first)
+            askable = await self._apiservers.askable(urls)
+            others = [] if askable is None else await self._announced(urls, first)
             reports += await self._reports(others)
             found = [
                 *address_findings(reports),
                 *storage_findings(reports, self._config.clock.storage, revealed),
-                *peer_findings(wanted, announced, leases),
+                *peer_findings(wanted, announced, leases, is_verified=askable is not None),
             ]
             answering = [one for one, report in zip([*first, *others], reports, strict=True) if report.answers]
             single = [one.apiserver for one in answering if one.role is not ApiserverRole.SERVICE]
@@ -157,7 +158,7 @@ class ClusterChecks:
         if self._config.kubernetes.apiservers == "each":
             asked = {socket_of(one.url) for one in known}
             return [await self._opened(url, ApiserverRole.MEMBER) for url in urls if socket_of(url) not in asked]
-        if not self._config.wants_witnesses or not await self._credentials.are_verified():
+        if not self._config.wants_witnesses:
             return []
         others = unwatched(urls, [one.apiserver.name for one in known], self._credentials.url)
         return [await self._opened(url, ApiserverRole.WITNESS) for url in others]

@@ -169,9 +169,10 @@ CASES = {
     "storage-not-probed": Case(
         lambda cluster: cluster.fail(Reason.FORBIDDEN, "detect_storage"), f"{WATCHES}limits: {{probesPerSecond: 0}}\n"
     ),
-    "each-of-two": Case(announce_two, EACH),
-    "each-of-two-one-dead": Case(announce_a_dead_one, EACH),
-    "each-of-two-one-elsewhere": Case(announce_one_of_another_cluster, EACH),
+    "each-of-two": Case(announce_two, EACH, secure),
+    "each-of-two-unverified": Case(announce_two, EACH),
+    "each-of-two-one-dead": Case(announce_a_dead_one, EACH, secure),
+    "each-of-two-one-elsewhere": Case(announce_one_of_another_cluster, EACH, secure),
     "each-of-two-one-in-kubeconfig": Case(announce_two, EACH, direct),
     "service-of-two": Case(announce_two),
     "service-of-two-that-is-one": Case(announce_two, connection=direct),
@@ -213,10 +214,11 @@ def test_resource_replaces_forbidden_events_as_what_is_ticked_on(ask: Doctor, cl
 
 def test_each_apiserver_is_asked_only_if_its_name_is_verified(ask: Doctor, cluster: Cluster) -> None:
     announce_two(cluster)
-    ask()
-    assert cluster.asked_at["10.0.0.2:6443", "version"] == 0, "credentials are not sent to unverified servers"
+    for config in (WATCHES, EACH):
+        ask(config)
+        assert cluster.asked_at["10.0.0.2:6443", "version"] == 0, "credentials are not sent to unverified servers"
     cluster.asked_at.clear()
-    ask(EACH)
+    ask(EACH, secure)
     assert cluster.asked_at["10.0.0.2:6443", "tick"] == cluster.asked_at["10.0.0.1:6443", "tick"] - 3
     assert cluster.asked_at["service", "tick"] == 0
 
