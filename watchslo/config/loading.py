@@ -26,6 +26,7 @@ _Section = TypeVar("_Section", bound=BaseModel)
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _OF_ANOTHER_FORM = re.compile(r"\$\(([A-Za-z_][A-Za-z0-9_]*)\)|\$([A-Za-z_][A-Za-z0-9_]*)")  # of manifests and shells
+_NAME = re.compile(r"(alias|anchor|handle|tag) ('.*?'|\".*?\")")  # of an error of YAML; it may be part of a secret
 _RESOLVED = {"tag:yaml.org,2002:null", "tag:yaml.org,2002:merge"}
 _CONSTRUCTED = {
     "tag:yaml.org,2002:null",
@@ -128,7 +129,7 @@ class _YamlDocument:
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             line = f":{mark.line + 1}" if mark else ""
-            problem = ", ".join(filter(None, (error.context, error.problem)))
+            problem = _NAME.sub(r"\1", ", ".join(filter(None, (error.context, error.problem))))
             raise ConfigError(f"{path}{line}: not YAML: {problem}; check indentation and quotes") from None
         except yaml.reader.ReaderError:
             raise ConfigError(f"{path}: not YAML: it is not text; save it as UTF-8") from None
@@ -137,9 +138,8 @@ class _YamlDocument:
         if self._data is None:
             raise ConfigError(f"{self._path}: empty; write at least one key, or name no file to use the defaults")
         if not isinstance(self._data, dict):
-            raise ConfigError(
-                f"{self._path}: {describe(self._data)} is not a mapping; write keys, such as paused: false"
-            )
+            kind = "a list" if isinstance(self._data, list) else "a single value"  # it may be a token: show nothing
+            raise ConfigError(f"{self._path}: {kind} is not a mapping; write keys, such as paused: false")
         for keys in _duplicate_keys(self._root):
             raise self._error(keys, "written twice; keep one of them")
         try:
