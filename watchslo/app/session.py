@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ipaddress
 import os
 import resource
 import signal
@@ -36,6 +37,7 @@ MOST_FILES = 65_536
 MOST_OF_FILES = 0.25  # for connections of clients, and as many may wait: each watch needs a file too
 LEAST_CONNECTIONS = 8
 INTERRUPTED = 130
+IN_CLEAR = "Readers send their tokens in clear; set `server.tls` or --cert-dir, unless a proxy on this host adds TLS."
 
 T = TypeVar("T")
 
@@ -113,6 +115,11 @@ def _within_files(limits: ServerLimitsConfig) -> ServerLimitsConfig:
     return limits.model_copy(update={"connections": most})
 
 
+def _is_local(listener: socket.socket) -> bool:
+    """Return True if only this machine reaches a listening socket."""
+    return ipaddress.ip_address(listener.getsockname()[0]).is_loopback
+
+
 @contextlib.asynccontextmanager
 async def serving(supervisor: Supervisor, config: Config, listener: socket.socket) -> AsyncIterator[str]:
     """Serve the state of a supervisor at a listening socket while the context lasts; yields the URL.
@@ -121,6 +128,8 @@ async def serving(supervisor: Supervisor, config: Config, listener: socket.socke
         ServeError: if the certificate cannot be used.
     """
     certificate = Certificate(config.server.tls) if config.server.tls else None
+    if config.server.authorization != "none" and certificate is None and not _is_local(listener):
+        structlog.get_logger().warning("tokens_unprotected", message=IN_CLEAR)
     app, history = _application(supervisor, config)
     server = StatusServer(app, listener, _within_files(config.server.limits), certificate, config.server.hosts)
     async with _pushing(supervisor, config, history, listener):

@@ -93,6 +93,29 @@ def test_kubeconfig_and_context_come_from_configuration(kubeconfig: Path) -> Non
         supervise(made)
 
 
+@pytest.mark.parametrize(
+    ("address", "authorization", "is_warned"),
+    [
+        ("0.0.0.0:0", "kubernetes", True),
+        ("127.0.0.1:0", "kubernetes", False),
+        ("[::1]:0", "kubernetes", False),
+        ("0.0.0.0:0", "none", False),
+    ],
+)
+def test_tokens_in_clear_are_warned_of(
+    kubeconfig: Path, log: Log, address: str, authorization: str, *, is_warned: bool
+) -> None:
+    config = Config.model_validate({"server": {"authorization": authorization}})
+
+    async def serve() -> None:
+        with open_listener(address, config.server.listen) as listener:
+            async with serving(supervise(config, kubeconfig), config, listener):
+                pass
+
+    run_on_loop(serve())
+    assert len(log.of("tokens_unprotected")) == is_warned
+
+
 @pytest.mark.parametrize(("page", "status"), [(True, 200), (False, 404)])
 def test_page_is_served_unless_configured_otherwise(kubeconfig: Path, *, page: bool, status: int) -> None:
     config = Config.model_validate({"server": {"page": page}})
