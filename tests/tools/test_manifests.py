@@ -1,5 +1,6 @@
 """The manifests in deploy, as kustomize and Helm render them: both make the same objects, of the same choices."""
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -211,6 +212,40 @@ def test_reference_names_the_resource_whose_whole_objects_are_watched(
 ) -> None:
     config = at(charted("profile=control-plane", *values), "ConfigMap:watchslo-control-plane/data/watchslo.yaml")
     assert yaml.safe_load(config)["reference"] == reference
+
+
+HOSTILE = 'x"}\n  - {kind: Group, name: "system:authenticated"}\n# \\'
+
+
+def test_value_of_the_chart_is_text_at_its_place_and_nothing_else() -> None:
+    """A value may be written by others than who may change rights: it must not add a subject, for example."""
+
+    def made(text: str) -> Any:
+        values = {
+            "scraper": {"serviceAccount": text, "namespace": text, "scrapeClass": text, "labels": {text: text}},
+            "image": {"repository": text, "tag": text},
+            **dict.fromkeys(("tlsSecret", "priorityClassName", "config"), text),
+            **{key: {text: text} for key in ("labels", "podAnnotations", "nodeSelector")},
+            "profiles": {"managed": {"env": {text: text}, "spread": [text]}, text: {}},
+            "authorization": True,
+            "flowSchema": True,
+        }
+        options = [option for key, value in values.items() for option in ("--set-json", f"{key}={json.dumps(value)}")]
+        done = helm("template", *options)
+        assert done.returncode == 0, done.stderr
+        return parsed(done.stdout)
+
+    def harmless(part: Any) -> Any:
+        match part:
+            case dict():
+                return {harmless(key): harmless(value) for key, value in part.items()}
+            case list():
+                return [harmless(value) for value in part]
+            case str():
+                return part.replace(HOSTILE, "text")
+        return part
+
+    assert harmless(made(HOSTILE)) == made("text")
 
 
 OUTSIDE_OF_SCHEMA = "values don't meet the specifications of the schema"
