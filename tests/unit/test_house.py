@@ -1,6 +1,7 @@
 """The rules of the repository itself: locks, Makefile, names, forbidden content, and tests that can fail."""
 
 import ast
+import json
 import os
 import re
 import subprocess
@@ -343,6 +344,22 @@ def test_images_of_others_are_pinned_by_digest() -> None:
 def test_an_image_without_digest_is_found(line: str) -> None:
     assert IMAGE.findall(line) == ["debian:12"]
     assert not PINNED.fullmatch("debian:12")
+
+
+def test_renovate_renews_every_kind_of_pin() -> None:
+    renovate = json.loads((ROOT / ".github/renovate.json").read_text())
+    assert {"docker-compose", "dockerfile", "github-actions", "pip_requirements"} == {*renovate["enabledManagers"]}
+    patterns = [re.compile(one.strip("/")) for one in renovate["pip_requirements"]["managerFilePatterns"]]
+    files = [str(path.relative_to(ROOT)) for path in tracked_files()]
+    assert {file for file in files if any(one.search(file) for one in patterns)} == {*LOCKS}
+    exact = {one.partition("==")[0] for one in requirements("requirements-dev.lock") if "==" in one}
+    kept = {
+        name
+        for rule in renovate["packageRules"]
+        if rule["matchManagers"] == ["pip_requirements"]
+        for name in rule.get("matchPackageNames", ())
+    }
+    assert kept == exact, "a package of which pyproject.toml permits one version only is not renewed"
 
 
 LEAKY_TESTS = """
