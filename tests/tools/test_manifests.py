@@ -218,7 +218,7 @@ HOSTILE = 'x"}\n  - {kind: Group, name: "system:authenticated"}\n# \\'
 
 
 def test_value_of_the_chart_is_text_at_its_place_and_nothing_else() -> None:
-    """A value may be written by others than who may change rights: it must not add a subject, for example."""
+    """A person who may set values may lack rights, so a value must not add a subject, for example."""
 
     def made(text: str) -> Any:
         values = {

@@ -96,7 +96,7 @@ def test_unreadable_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def refuse(*_: object) -> bytes:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "open", refuse)  # root could read any file
+    monkeypatch.setattr("watchslo.config.loading.read_file", refuse)  # root could read any file
     path = tmp_path / "watchslo.yaml"
     assert refusal(path) == f"{path}: permission denied; make it readable for the user that runs watchslo"
 

@@ -14,6 +14,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from watchslo.bounded import TooLongError, read_file
 from watchslo.config.model import Config, MinutesObjective, ObjectiveConfig, WatchConfig
 from watchslo.config.values import describe
 from watchslo.errors import ConfigError
@@ -89,18 +90,16 @@ def _hashed(content: bytes) -> str:
 
 def _content(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
-            content = file.read(LONGEST_FILE_BYTES + 1)
+        return read_file(path, LONGEST_FILE_BYTES)
     except FileNotFoundError:
         raise ConfigError(f"{path}: no such file; name a file that exists, or no file to use the defaults") from None
     except IsADirectoryError:
         raise ConfigError(f"{path}: is a directory; name the file in it") from None
+    except TooLongError as error:
+        raise ConfigError(f"{path}: {error.strerror}; name a configuration of watchslo") from None
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise ConfigError(f"{path}: {reason}; make it readable for the user that runs watchslo") from None
-    if len(content) > LONGEST_FILE_BYTES:
-        raise ConfigError(f"{path}: longer than {LONGEST_FILE_BYTES // 2**20} MiB; name a configuration of watchslo")
-    return content
 
 
 class _Loader(yaml.SafeLoader):

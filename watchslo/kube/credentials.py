@@ -7,12 +7,13 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
+from watchslo.bounded import read_file
 from watchslo.errors import ConnectError
 from watchslo.kube.proxy_rule import DIRECT, ProxyRule
 from watchslo.timeline.format import printable
 
+LONGEST_FILE_BYTES = 8 * 2**20  # a bundle of all public CAs has 0.3 MB
 RETRY_SECONDS = 10.0  # between two renewals: an exec plugin may take seconds, and open a browser window
 RENEW_SHARE = 0.8  # of the remaining lifetime of a credential, as kubelet renews tokens
 
@@ -249,10 +250,10 @@ def clean_token(text: str, origin: str) -> str:
 def read_text(path: str) -> str:
     """Return the content of a file of the credentials; raises ConnectError."""
     try:
-        return Path(path).read_text()
+        return read_file(path, LONGEST_FILE_BYTES).decode()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "is not text"
-        raise ConnectError(f"{path}: {reason.lower()}; put a readable file there") from None
+        raise ConnectError(f"{path}: {reason[0].lower()}{reason[1:]}; put a readable file there") from None
 
 
 def tls_context(
@@ -263,6 +264,7 @@ def tls_context(
     Raises ConnectError if a file cannot be used.
     """
     try:
+        _check_length(ca_file)
         context = ssl.create_default_context(cafile=ca_file)
     except (OSError, ssl.SSLError):
         raise ConnectError(f"{ca_file}: contains no CA certificate in PEM form; put the cluster's CA there") from None
@@ -274,12 +276,19 @@ def tls_context(
         context.verify_mode = ssl.CERT_NONE
     if certificate is not None:
         try:
+            _check_length(certificate, key)
             context.load_cert_chain(certificate, key, password=lambda: b"")  # never prompt on the terminal
         except (OSError, ssl.SSLError):
             raise ConnectError(
                 f"{certificate}: does not match the key {key}; put a client certificate and its key in PEM form there"
             ) from None
     return context
+
+
+def _check_length(*paths: str | None) -> None:
+    """Raise OSError if a file is too long: OpenSSL reads it to its end."""
+    for path in filter(None, paths):
+        read_file(path, LONGEST_FILE_BYTES)
 
 
 class TlsMaker:
@@ -307,6 +316,6 @@ class TlsMaker:
 def _digest(path: str | None) -> bytes | None:
     """Return the hash of a file's content, empty if it cannot be read, which making the context will report."""
     try:
-        return None if path is None else hashlib.sha256(Path(path).read_bytes()).digest()
+        return None if path is None else hashlib.sha256(read_file(path, LONGEST_FILE_BYTES)).digest()
     except OSError:
         return b""

@@ -8,6 +8,8 @@ import asyncio
 import base64
 import contextlib
 import json
+import os
+import signal
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,14 +17,18 @@ from datetime import datetime
 from typing import Any
 
 import msgspec
+import structlog
 import yaml
 
+from watchslo.bounded import TooLongError, read_stream
 from watchslo.errors import UNDECODABLE
 from watchslo.kube.credentials import read_text
 from watchslo.kube.merged_kubeconfig import decode_yaml
 
 PLUGIN_SECONDS = 60.0
 LOGIN_SECONDS = 600.0  # on a terminal: the user may have to log in first, in a browser
+KILLED_SECONDS = 1.0  # until a plugin that was killed has ended
+LONGEST_OUTPUT_BYTES = 2**20
 CHUNK_BYTES = 4096
 EXTENSION = "client.authentication.k8s.io/exec"
 CLUSTER_KEYS = (
@@ -70,6 +76,7 @@ async def run_plugin(
     command = plugin.get("command")
     if not command:
         raise PluginError("its exec plugin has no command; write one, or remove exec")
+    on_terminal = _is_on_terminal()
     try:
         process = await asyncio.create_subprocess_exec(
             command,
@@ -77,7 +84,8 @@ async def run_plugin(
             env=_environment(plugin, cluster, environ),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE if sys.stderr.isatty() else asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE if on_terminal else asyncio.subprocess.DEVNULL,
+            process_group=None if on_terminal else 0,  # a terminal interrupts and asks only its own group
         )
     except OSError as error:
         hint = " ".join(plugin.get("installHint", "").split()).rstrip(".")
@@ -92,20 +100,42 @@ async def run_plugin(
 
 
 async def _output(process: asyncio.subprocess.Process, command: str, seconds: float) -> bytes:
-    """Return what a plugin prints until it ends; it is killed if that takes longer."""
+    """Return what a plugin prints until it ends; it is killed if that takes longer, or if that is too long."""
     assert process.stdout is not None
+    has_ended = False
     try:
         async with asyncio.timeout(seconds):
-            output, _ = await asyncio.gather(process.stdout.read(), _show(process.stderr))
+            output, _ = await asyncio.gather(read_stream(process.stdout, LONGEST_OUTPUT_BYTES), _show(process.stderr))
             await process.wait()
-            return output
+        has_ended = True
+    except TooLongError as error:
+        raise PluginError(f"the output of the plugin {command} is {error.strerror}; run it by hand") from None
     except TimeoutError:
         raise PluginError(f"the plugin {command} printed no credentials within {seconds:g} s; run it by hand") from None
     finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
+        if not has_ended:
+            await _kill(process)
+    return output
+
+
+async def _kill(process: asyncio.subprocess.Process) -> None:
+    """Kill a plugin with the programs that it started, which may have its output open after it has ended.
+
+    On a terminal, only the plugin is killed.
+    """
+    with contextlib.suppress(ProcessLookupError):
+        if process.stderr is None:
+            os.killpg(process.pid, signal.SIGKILL)
+    process._transport.close()  # type: ignore[attr-defined] # noqa: SLF001 - it kills, and waits for no output; there is no public way
+    try:
+        async with asyncio.timeout(KILLED_SECONDS):
             await process.wait()
+    except TimeoutError:
+        structlog.get_logger().warning("plugin_not_ended", pid=process.pid)
+
+
+def _is_on_terminal() -> bool:
+    return sys.stderr.isatty()
 
 
 async def _show(lines: asyncio.StreamReader | None) -> None:

@@ -135,6 +135,15 @@ class TestFiles:
         with pytest.raises(ConnectError, match="is not text"):
             read_text(str(tmp_path / "binary"))
 
+    def test_file_without_end_is_refused(self, authority: Authority) -> None:
+        endless = "/dev/zero"
+        with pytest.raises(ConnectError, match=r"^/dev/zero: longer than 8 MiB; put a readable file there"):
+            read_text(endless)
+        with pytest.raises(ConnectError, match=r"^/dev/zero: contains no CA certificate"):
+            TlsMaker().make(endless)
+        with pytest.raises(ConnectError, match=r"^/dev/zero: does not match the key"):
+            TlsMaker().make(str(authority.ca), endless, endless)
+
     @pytest.mark.parametrize("text", ["", "\n", "two\nlines", "caf\u00e9", "nul\0"])
     def test_missing_token_is_refused(self, text: str) -> None:
         with pytest.raises(ConnectError, match="here: contains no token; put one there"):

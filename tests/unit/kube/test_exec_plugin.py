@@ -1,0 +1,44 @@
+"""Exec plugins that do not end, or print without end."""
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from watchslo.kube.exec_plugin import PluginError, run_plugin
+
+
+def plugin(folder: Path, script: str) -> dict[str, Any]:
+    path = folder / "plugin"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return {"command": str(path)}
+
+
+async def test_plugin_that_prints_without_end_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PluginError, match=r"the output of the plugin .* is longer than 1 MiB; run it by hand"):
+        await run_plugin(plugin(tmp_path, "exec cat /dev/zero"), {}, os.environ)
+
+
+async def test_programs_that_a_plugin_started_are_killed_with_it(tmp_path: Path) -> None:
+    """The pipe ends when no program has it open any more."""
+    os.mkfifo(tmp_path / "pipe")
+    script = f"exec 3> {tmp_path}/pipe; echo started >&3; sleep 3600"
+    running = asyncio.create_task(run_plugin(plugin(tmp_path, script), {}, os.environ))
+    started = await asyncio.to_thread((tmp_path / "pipe").open, "rb")
+    assert await asyncio.to_thread(started.readline) == b"started\n"
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert await asyncio.to_thread(started.read) == b""
+    started.close()
+
+
+async def test_program_that_outlives_its_plugin_delays_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal, a plugin stays in the group of processes that the terminal interrupts, and is killed alone."""
+    monkeypatch.setattr("watchslo.kube.exec_plugin._is_on_terminal", lambda: True)
+    monkeypatch.setattr("watchslo.kube.exec_plugin.LOGIN_SECONDS", 0.0)
+    with pytest.raises(PluginError, match=r"printed no credentials within 0 s; run it by hand"):
+        await run_plugin(plugin(tmp_path, "sleep 3; exit"), {}, os.environ)
