@@ -43,6 +43,7 @@ from watchslo.config.values import (
 from watchslo.latency.estimate import QUANTILES
 from watchslo.latency.objective import Objective
 from watchslo.model import Resource, shard_name
+from watchslo.watch.lines import DEFAULT_LIMIT_BYTES
 from watchslo.watch.strategy import PAGE_SIZE
 
 _MOST_PARTS = 1_000  # of one watch: each is a connection
@@ -401,7 +402,7 @@ class LimitsConfig(_Section):
     audits_per_second: float = Field(default=2.0, ge=0)
     probes_per_second: float = Field(default=5.0, ge=0)
     watches: int = Field(default=500, ge=1)
-    max_line: Size = 64 * 2**20
+    max_line: Size = DEFAULT_LIMIT_BYTES
 
 
 class TlsConfig(_Section):

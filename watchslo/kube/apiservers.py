@@ -30,6 +30,7 @@ LEASES = (
     "?labelSelector=apiserver.kubernetes.io/identity%3Dkube-apiserver"
 )
 
+MOST_ADDRESSES = 32  # more than control planes have: each of them is asked, and takes 40 KiB
 SETTLE_SECONDS = 1.0  # the replacement of an apiserver shows as two changes: a removal and an addition
 LEASE_SECONDS = 60.0  # an apiserver renews its lease every 10 s; the lease of a removed one is deleted after an hour
 _FAMILIES = ("IPv4", "IPv6", "FQDN")  # the first family with an address is used: the others are the same apiservers
@@ -122,7 +123,10 @@ def number_of_apiservers(announced: int, leases: int) -> int | None:
 
 
 def addresses(slices: Iterable[_Slice]) -> tuple[str, ...]:
-    """Return the sorted URLs of the ready endpoints in these EndpointSlices; each slice has its own ports."""
+    """Return the sorted URLs of the ready endpoints in these EndpointSlices; each slice has its own ports.
+
+    Those beyond `MOST_ADDRESSES` are left out.
+    """
     found: dict[str, set[str]] = {family: set() for family in _FAMILIES}
     for part in slices:
         port = _port(part)
@@ -130,7 +134,7 @@ def addresses(slices: Iterable[_Slice]) -> tuple[str, ...]:
             found.setdefault(part.address_type, set()).update(
                 f"https://{_host(address)}:{port}" for address in _ready(part)
             )
-    return tuple(sorted(next(filter(None, (found[family] for family in _FAMILIES)), ())))
+    return tuple(sorted(next(filter(None, (found[family] for family in _FAMILIES)), ())))[:MOST_ADDRESSES]
 
 
 def socket_of(url: str) -> tuple[str, int]:

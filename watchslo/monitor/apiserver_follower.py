@@ -7,7 +7,7 @@ from collections.abc import Callable
 import structlog
 
 from watchslo.config.model import KubernetesConfig
-from watchslo.kube.apiservers import LEASE_SECONDS, await_change, read_addresses
+from watchslo.kube.apiservers import LEASE_SECONDS, MOST_ADDRESSES, await_change, read_addresses
 from watchslo.model import SERVICE
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.apiserver_count import ApiserverCount
@@ -99,6 +99,8 @@ class ApiserverFollower:
             self._address_failures.record("apiservers_unknown", found)
             return
         self._address_failures.resolve()
+        if len(found) == MOST_ADDRESSES and found != self._known:
+            self._log.warning("apiservers_limited", addresses=MOST_ADDRESSES)
         is_watching_each = SERVICE not in self._apiservers.members
         if found and (is_watching_each or await self._reaches_any(found)):
             if await self._apiservers.watch_at(found):

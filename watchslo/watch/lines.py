@@ -1,6 +1,6 @@
 """Split a stream of chunks into whole lines, in linear time for any length of lines and chunks."""
 
-DEFAULT_LIMIT_BYTES = 64 * 2**20  # etcd accepts objects of 1.5 MiB by default; a longer line is a fault of the peer
+DEFAULT_LIMIT_BYTES = 16 * 2**20  # etcd accepts objects of 1.5 MiB by default; each watch may keep so much of a line
 
 
 class LineTooLong(Exception):  # noqa: N818 (named after what the peer did)

@@ -10,6 +10,7 @@ import pytest
 from tests.unit.kube.conftest import CHUNKED, Server, answer, chunk, hang_up, then
 from watchslo.kube.apiservers import (
     LEASES,
+    MOST_ADDRESSES,
     SETTLE_SECONDS,
     SLICES,
     await_change,
@@ -66,6 +67,12 @@ def conditional(ready: bool | None) -> Any:  # noqa: FBT001 - as in the apiserve
         ([endpoint_slice("10.0.0.1"), 7, {"addressType": None}, endpoint_slice(7)], ("https://10.0.0.1:6443",)),
         ([endpoint_slice("10.0.0.1", "10.0.0.2", 7)], ("https://10.0.0.1:6443", "https://10.0.0.2:6443")),
         ([endpoint_slice("10.0.0.1", ports=[{"port": "https"}, *HTTPS])], ("https://10.0.0.1:6443",)),
+        (
+            [endpoint_slice(*(f"10.0.{number // 250}.{number % 250}" for number in range(500)))],
+            tuple(
+                sorted(f"https://10.0.{number // 250}.{number % 250}:6443" for number in range(500))[:MOST_ADDRESSES]
+            ),
+        ),
     ],
 )
 async def test_addresses(server: Server, client: Client, parts: Sequence[Any], urls: tuple[str, ...]) -> None:

@@ -11,6 +11,7 @@ import pytest
 from tests.unit.monitor.cluster import NODES, PODS, Cluster, Log
 from tests.unit.monitor.inside import Running, config, credentials, running, verified
 from watchslo.config.model import Config
+from watchslo.kube.apiservers import MOST_ADDRESSES
 from watchslo.kube.credentials import CredentialSource
 from watchslo.model import Resource
 from watchslo.monitor.apiserver_follower import FOLLOW_SECONDS
@@ -118,6 +119,12 @@ class TestWanted:
                 assert run.stream("pods").up
                 assert {name for name, _ in cluster.asked_at} == {"service"}
         assert len(log.of("apiservers_unverified")) == 2
+
+    async def test_only_so_many_of_each_are_asked(self, cluster: Cluster, log: Log) -> None:
+        cluster.announce(*(f"10.0.1.{number}" for number in range(MOST_ADDRESSES + 1)))
+        async with running(config("pods", kubernetes={"apiservers": "each"})) as run:
+            assert len(run.snapshot().streams) == MOST_ADDRESSES
+        assert len(log.of("apiservers_limited")) == 1
 
     async def test_each_is_given_up_once_certificates_are_no_longer_verified(
         self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
