@@ -16,6 +16,7 @@ from watchslo.config.values import METRICS_PATH
 from watchslo.serve.otlp.failure import PushError, of_error, of_status
 
 DEFAULT_ENDPOINT = "http://localhost:4318"
+LONGEST_ANSWER_BYTES = 2**16
 LONGEST_HEADERS = 2**16  # bytes of the file
 _METRICS_ENDPOINT, _ENDPOINT = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"
 _COMPRESSION = ("OTEL_EXPORTER_OTLP_METRICS_COMPRESSION", "OTEL_EXPORTER_OTLP_COMPRESSION")
@@ -73,12 +74,21 @@ class _OutcomeAdapter(HTTPAdapter):
 
     def send(self, request: requests.PreparedRequest, *args: Any, **options: Any) -> requests.Response:
         try:
-            response = super().send(request, *args, **options)
+            response = super().send(request, *args, **{**options, "stream": True})
+            _read_beginning(response)
         except Exception as error:
             self.failure = of_error(error, request.url or "")
             raise
         self.failure = "" if response.status_code in range(200, 300) else of_status(response.status_code)
         return response
+
+
+def _read_beginning(response: requests.Response) -> None:
+    """Let the beginning of an answer be all of it: requests reads answers of any length into memory."""
+    response._content = next(response.iter_content(LONGEST_ANSWER_BYTES), b"")  # noqa: SLF001 - as it does itself
+    if len(response.content) >= LONGEST_ANSWER_BYTES:
+        response.raw.close()  # else the rest would come before the next answer
+    response.close()
 
 
 def _url(endpoint: str | None) -> str:

@@ -31,6 +31,8 @@ class Receiver:
     paths: list[str] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
+    answer_mib: int = 0
+    is_cut: bool = False
 
 
 @contextmanager
@@ -42,8 +44,13 @@ def receiving(receiver: Receiver) -> Iterator[Receiver]:
             receiver.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
             self.send_response(receiver.status)
             self.send_header("Location", "/elsewhere")
-            self.send_header("Content-Length", "0")
+            self.send_header("Content-Length", str(receiver.answer_mib * 2**20))
             self.end_headers()
+            try:
+                for _ in range(receiver.answer_mib):
+                    self.wfile.write(bytes(2**20))
+            except OSError:
+                receiver.is_cut = True
 
         def log_message(self, *_: object) -> None:
             pass
@@ -80,6 +87,17 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give up after the first attempt: the exporter draws a wait that is longer than its timeout."""
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "60")
     monkeypatch.setattr("random.uniform", lambda *_: math.inf)
+
+
+@pytest.mark.parametrize("status", [200, 400])
+def test_long_answer_is_not_read_to_its_end(status: int) -> None:
+    receiver = Receiver(status, answer_mib=64)
+    with receiving(receiver), sender(receiver.url) as made:
+        if status == 200:
+            made.send(NOTHING)
+        else:
+            assert "it answered 400" in refusal(made)
+    assert receiver.is_cut
 
 
 def refusal(made: Sender) -> str:
