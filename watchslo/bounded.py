@@ -1,4 +1,4 @@
-"""Reads what others wrote, with a limit of size and time: files and streams may have no end."""
+"""Reads what others wrote, with limits of size, time and depth: files and streams may have no end."""
 
 import errno
 import os
@@ -6,8 +6,15 @@ import select
 import time
 from typing import Protocol
 
+import yaml
+
 CHUNK_BYTES = 2**16
 PIPE_SECONDS = 5.0  # for the writer of a pipe that is read as a file
+
+
+DEEPEST_YAML = 100  # the composer of libyaml overflows the stack of the process at some 10,000
+MOST_NODES = 100_000  # of a document with its aliases replaced by what they stand for
+_YamlLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class TooLongError(OSError):
@@ -64,3 +71,52 @@ async def read_stream(stream: _Stream, longest: int) -> bytes:
         if len(content) > longest:
             raise TooLongError(longest)
     return bytes(content)
+
+
+class YamlLimitError(yaml.YAMLError):
+    """A document is nested too deeply, or its aliases stand for too much."""
+
+
+def check_yaml(data: bytes) -> None:
+    """Raise YamlLimitError if the first document of YAML must not be loaded; other errors are left to its loader."""
+    size = _DocumentSize()
+    try:
+        for event in yaml.parse(data, Loader=_YamlLoader):
+            if isinstance(event, yaml.DocumentEndEvent):
+                return
+            size.take(event)
+    except YamlLimitError:
+        raise
+    except yaml.YAMLError:
+        return
+
+
+class _DocumentSize:
+    """Counts the nodes of a document, in which each alias is replaced by what it stands for."""
+
+    def __init__(self) -> None:
+        self._begun: list[str | None] = []  # the anchors of the nodes that have not ended
+        self._sizes = [0]  # of the document, and of each of these nodes so far
+        self._known: dict[str | None, int] = {}
+
+    def take(self, event: yaml.Event) -> None:
+        match event:
+            case yaml.CollectionStartEvent(anchor=anchor):
+                self._begun.append(anchor)
+                self._sizes.append(1)
+                if len(self._begun) > DEEPEST_YAML:
+                    raise YamlLimitError("nested too deeply")
+            case yaml.CollectionEndEvent():
+                self._add(self._begun.pop(), self._sizes.pop())
+            case yaml.AliasEvent(anchor=anchor):
+                if anchor in self._begun:
+                    raise YamlLimitError("nested too deeply")
+                self._add(None, self._known.get(anchor, 1))
+            case yaml.ScalarEvent(anchor=anchor):
+                self._add(anchor, 1)
+
+    def _add(self, anchor: str | None, size: int) -> None:
+        self._known[anchor] = size
+        self._sizes[-1] += size
+        if self._sizes[-1] > MOST_NODES:
+            raise YamlLimitError("its aliases stand for too much")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from watchslo import bounded
-from watchslo.bounded import TooLongError, read_file, read_stream
+from watchslo.bounded import DEEPEST_YAML, MOST_NODES, TooLongError, YamlLimitError, check_yaml, read_file, read_stream
 
 
 def test_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
@@ -52,3 +52,34 @@ async def test_stream_is_read_up_to_its_limit() -> None:
     endless.feed_data(b"x" * (2**20 + 1))
     with pytest.raises(TooLongError):
         await read_stream(endless, 2**20)
+
+
+def nested(depth: int) -> bytes:
+    return b"[" * depth + b"]" * depth
+
+
+def doubled(times: int) -> bytes:
+    """Return a document whose aliases stand for `2 ** times` values."""
+    lines = [f"a{number}: &a{number} [*a{number - 1}, *a{number - 1}]\n" for number in range(1, times)]
+    return "".join(["a0: &a0 [1, 1]\n", *lines]).encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (nested(DEEPEST_YAML + 1), "nested too deeply"),
+        (nested(1_000_000), "nested too deeply"),
+        (b"{a: " * 1_000_000, "nested too deeply"),
+        (b"a: &a [*a]", "nested too deeply"),
+        (doubled(20), "its aliases stand for too much"),
+        (b"- a\n" * (MOST_NODES + 1), "its aliases stand for too much"),
+    ],
+)
+def test_yaml_beyond_the_limits_is_refused(data: bytes, why: str) -> None:
+    with pytest.raises(YamlLimitError, match=f"^{why}$"):
+        check_yaml(data)
+
+
+@pytest.mark.parametrize("data", [b"", b"[", b"a: *b", nested(DEEPEST_YAML), doubled(10), b"a: &a 1\nb: *a\n--- [[]]"])
+def test_other_yaml_is_left_to_its_loader(data: bytes) -> None:
+    check_yaml(data)

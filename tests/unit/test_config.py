@@ -60,7 +60,7 @@ def test_aliases_of_aliases_are_refused_before_they_are_followed(tmp_path: Path,
     ]
     path = tmp_path / "watchslo.yaml"
     path.write_text("\n".join(["a0: &a0 {x: y}", *levels]))
-    assert refusal(path) == f"{path}: its aliases stand for too much; write what they stand for"
+    assert refusal(path) == f"{path}: its aliases stand for too much; write it as the documentation shows"
 
 
 def test_value_may_be_written_once_for_several_watches(tmp_path: Path) -> None:

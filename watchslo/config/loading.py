@@ -14,14 +14,13 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from watchslo.bounded import TooLongError, read_file
+from watchslo.bounded import TooLongError, YamlLimitError, check_yaml, read_file
 from watchslo.config.model import Config, MinutesObjective, ObjectiveConfig, WatchConfig
 from watchslo.config.values import describe
 from watchslo.errors import ConfigError
 
 LONGEST_FILE_BYTES = 2**20  # as a ConfigMap; larger ones would take minutes
 LONGEST_QUOTE = 100  # characters of a value in an error
-MOST_NODES = 100_000  # of a document with its aliases replaced by what they stand for
 Keys = tuple[int | str, ...]
 _Section = TypeVar("_Section", bound=BaseModel)
 
@@ -46,11 +45,7 @@ def load(path: Path | None, environ: Mapping[str, str] = os.environ) -> tuple[Co
     if path is None:
         return Config(), ""
     content = _content(path)
-    try:
-        document = _YamlDocument(path, content)
-        return document.config(environ), _hashed(content)
-    except RecursionError:
-        raise ConfigError(f"{path}: nested too deeply; write it as the documentation shows") from None
+    return _YamlDocument(path, content).config(environ), _hashed(content)
 
 
 def narrow(
@@ -120,11 +115,12 @@ class _YamlDocument:
     def __init__(self, path: Path, content: bytes) -> None:
         self._path = path
         try:
+            check_yaml(content)
             loader = _Loader(content)
             self._root = loader.get_single_node()
-            if self._root is not None and _nodes(self._root, {}) > MOST_NODES:
-                raise ConfigError(f"{path}: its aliases stand for too much; write what they stand for")
             self._data = None if self._root is None else loader.construct_document(self._root)
+        except YamlLimitError as error:
+            raise ConfigError(f"{path}: {error}; write it as the documentation shows") from None
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
             line = f":{mark.line + 1}" if mark else ""
@@ -224,21 +220,6 @@ _SENTENCES = {  # by the error type of pydantic
     "string_too_short": "empty; write a value, or remove the key",
     "bool_parsing": "{shown} is not possible; write true or false",
 }
-
-
-def _nodes(node: yaml.Node, known: dict[int, int]) -> int:
-    """Return the number of nodes of a document in which each alias is replaced by what it stands for.
-
-    `known` has those of the nodes that were counted. A node that contains itself raises RecursionError.
-    """
-    if id(node) not in known:
-        children: list[yaml.Node] = []
-        if isinstance(node, yaml.MappingNode):
-            children = [child for pair in node.value for child in pair]
-        elif isinstance(node, yaml.SequenceNode):
-            children = node.value
-        known[id(node)] = 1 + sum(_nodes(child, known) for child in children)
-    return known[id(node)]
 
 
 def _duplicate_keys(node: yaml.Node | None, keys: Keys = ()) -> Iterator[Keys]:
