@@ -13,7 +13,9 @@ from typing import Any, Literal
 import msgspec
 import yaml
 
+from watchslo.bounded import TooLongError, check_yaml, read_file
 from watchslo.errors import UNDECODABLE, ConnectError
+from watchslo.kube.credentials import LONGEST_FILE_BYTES
 
 Entry = dict[str, Any]
 """A context, cluster or user, with the keys of the file, without absent, null and empty values; paths are absolute."""
@@ -161,6 +163,7 @@ def decode_yaml(data: bytes) -> Any:
 
     Raises one of UNDECODABLE, or yaml.YAMLError.
     """
+    check_yaml(data)
     loader = _UndatedLoader(data)
     try:
         return _present(loader.get_data()) if loader.check_data() else None
@@ -183,10 +186,12 @@ def _read(path: str) -> _KubeconfigFile | None:
     if Path(path).is_fifo():
         raise ConnectError(f"{path}: is a pipe, which cannot be read again; write its content into a file")
     try:
-        content = decode_yaml(Path(path).read_bytes())
+        content = decode_yaml(read_file(path, LONGEST_FILE_BYTES))
         return msgspec.convert({} if content is None else content, _KubeconfigFile)
     except FileNotFoundError:
         return None
+    except TooLongError as error:
+        raise ConnectError(f"{path}: {error.strerror}; put a readable kubeconfig there") from None
     except OSError as error:
         reason = (error.strerror or "not readable").lower()
         raise ConnectError(f"{path}: {reason}; put a readable kubeconfig there") from None

@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
+from watchslo.errors import ConnectError
 from watchslo.kube.exec_plugin import PluginError, run_plugin
+from watchslo.kube.merged_kubeconfig import read_kubeconfigs
+
+ALIASES = "".join(f"a{number}: &a{number} [*a{number - 1}, *a{number - 1}]\n" for number in range(1, 18))
 
 
 def plugin(folder: Path, script: str) -> dict[str, Any]:
@@ -20,6 +24,30 @@ def plugin(folder: Path, script: str) -> dict[str, Any]:
 async def test_plugin_that_prints_without_end_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PluginError, match=r"the output of the plugin .* is longer than 1 MiB; run it by hand"):
         await run_plugin(plugin(tmp_path, "exec cat /dev/zero"), {}, os.environ)
+
+
+@pytest.mark.parametrize("output", ["[" * 200, "a0: &a0 [1, 1]\n" + ALIASES])
+async def test_output_that_is_no_credential_is_refused(tmp_path: Path, output: str) -> None:
+    (tmp_path / "output").write_text(output)
+    with pytest.raises(PluginError, match="printed no ExecCredential; run it by hand"):
+        await run_plugin(plugin(tmp_path, f"exec cat {tmp_path}/output"), {}, os.environ)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ("[" * 200, "not a kubeconfig; look at it"),
+        ("[" * 1_000_000, "not a kubeconfig; look at it"),
+        ("a0: &a0 [1, 1]\n" + ALIASES, "not a kubeconfig; look at it"),
+        ("#" * (8 * 2**20 + 1), "longer than 8 MiB; put a readable kubeconfig there"),
+    ],
+)
+def test_kubeconfig_beyond_the_limits_is_refused(tmp_path: Path, content: str, why: str) -> None:
+    """Such a one ended the process, or took all of its memory."""
+    path = tmp_path / "kubeconfig"
+    path.write_text(content)
+    with pytest.raises(ConnectError, match=f"kubeconfig: {why}"):
+        read_kubeconfigs([str(path)])
 
 
 async def test_programs_that_a_plugin_started_are_killed_with_it(tmp_path: Path) -> None:
