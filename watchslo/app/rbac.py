@@ -8,6 +8,7 @@ from typing import Any
 import click
 import yaml
 
+from watchslo.app import logs
 from watchslo.app.session import run_on_loop
 from watchslo.config.loading import load
 from watchslo.config.model import Config
@@ -59,6 +60,7 @@ def rbac(file: Path | None, kubeconfig: Path | None, context: str | None, option
     config = load(file)[0]
     catalogue = None
     if needs_discovery(config):
+        logs.set_up("console", "warning")  # on stderr: the roles are on stdout
         kubeconfig_path = str(kubeconfig) if kubeconfig else config.kubernetes.kubeconfig
         catalogue = run_on_loop(_discover(connect(kubeconfig_path, context or config.kubernetes.context), config))
     text, left_out = manifests(config, catalogue, options)

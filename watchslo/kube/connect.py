@@ -1,9 +1,13 @@
 """Find the cluster and the credentials for it: the pod's service account, or a kubeconfig."""
 
+import contextlib
 import os
-from collections.abc import Mapping
+import stat
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
+
+import structlog
 
 from watchslo.errors import ConnectError
 from watchslo.kube.credentials import (
@@ -18,6 +22,7 @@ from watchslo.kube.credentials import (
 )
 from watchslo.kube.proxy_rule import ProxyRule, environment_rule
 
+WRITABLE = "Any user may change which programs it runs and where it sends credentials; run chmod o-w on it."
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
@@ -37,6 +42,7 @@ def connect(
         return _in_cluster(environ, service_account)
     paths = _kubeconfigs(kubeconfig, environ)
     if paths:
+        _warn_of_writers(paths)
         # kubernetes_asyncio is imported only if it is needed: it takes memory and time.
         from watchslo.kube.kubeconfig import connect_by_kubeconfig  # noqa: PLC0415
 
@@ -60,6 +66,14 @@ def _kubeconfigs(kubeconfig: str | None, environ: Mapping[str, str]) -> list[str
         return [kubeconfig]
     listed = environ.get("KUBECONFIG") or os.path.join(environ.get("HOME", ""), ".kube", "config")  # noqa: PTH118
     return [path for path in listed.split(os.pathsep) if path and Path(path).exists()]
+
+
+def _warn_of_writers(paths: Sequence[str]) -> None:
+    """Warn of files that any user may change: they name programs to run and servers to send credentials to."""
+    for path in paths:
+        with contextlib.suppress(OSError):
+            if Path(path).stat().st_mode & stat.S_IWOTH:
+                structlog.get_logger().warning("kubeconfig_writable", path=path, message=WRITABLE)
 
 
 def _in_cluster(environ: Mapping[str, str], service_account: Path) -> CredentialSource:

@@ -18,6 +18,7 @@ RunRbac = Callable[[str], None]
 def run_rbac(monkeypatch: pytest.MonkeyPatch, run_jumping: Run, log: Log, tmp_path: Path) -> RunRbac:
     del log
     monkeypatch.setattr("watchslo.app.rbac.run_on_loop", run_jumping)
+    monkeypatch.setattr("watchslo.app.logs.set_up", lambda *_: None)
     monkeypatch.setattr("watchslo.app.rbac.connect", lambda *_: nowhere())
 
     def run(configuration: str) -> None:

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.support.certs import Authority
 from tests.unit.kube.conftest import renewed
@@ -140,3 +141,12 @@ class TestChoice:
         with pytest.raises(ConnectError) as caught:
             connect(path, environ={}, service_account=tmp_path)
         assert str(caught.value) == f"{path}: no such kubeconfig; name a file that exists"
+
+
+@pytest.mark.parametrize(("mode", "is_warned"), [(0o600, False), (0o644, False), (0o646, True), (0o666, True)])
+def test_kubeconfig_that_anyone_may_write_is_warned_of(tmp_path: Path, mode: int, *, is_warned: bool) -> None:
+    path = Path(kubeconfig(tmp_path / "config", "https://here"))
+    path.chmod(mode)
+    with capture_logs() as logged:
+        connect(str(path))
+    assert [(one["event"], one["path"]) for one in logged] == [("kubeconfig_writable", str(path))] * is_warned
