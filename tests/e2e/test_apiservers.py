@@ -17,7 +17,7 @@ from tests.support.high_availability import HighAvailability, Member
 from tests.support.kept_up import while_kept_up
 from tests.support.process import eventually
 from tests.support.sampled import Sampled
-from tests.support.writer import Write, configmap, pod
+from tests.support.writer import Write, pod
 
 NAMESPACE = "/api/v1/namespaces/default"
 EACH = {"apiservers": "each"}
@@ -54,12 +54,12 @@ def test_instance_of_the_daemonset_sees_by_its_witnesses_how_late_its_apiserver_
     daemon = Sampled(tmp_path / "daemon", kubeconfig(lab), **profile_of(late.url))
     writes: list[Write] = []
     with late.storage.late(f"constant {LATE_SECONDS:g}s"), daemon, lab.writer(witnesses[0]) as writer:
-        daemon.until_measuring("pods", "configmaps")
+        daemon.until_measuring("pods", "serviceaccounts")
 
         def named() -> bool:
             """Write on; return whether the median of the pods is that of the link, and the cause is named."""
             number = len(writes)
-            writes.append(writer.create(f"{NAMESPACE}/configmaps", configmap(f"witnessed-{number}")))
+            writes.append(writer.create(f"{NAMESPACE}/serviceaccounts", {"metadata": {"name": f"witnessed-{number}"}}))
             writes.append(writer.create(f"{NAMESPACE}/pods", pod(f"witnessed-{number}")))
             status = daemon.status()
             (stream,) = (one for one in status["streams"] if one["watch"] == "pods")

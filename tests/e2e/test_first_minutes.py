@@ -327,8 +327,8 @@ def test_top_without_a_url_measures_the_cluster(control_plane: ControlPlane, hom
     plugin.chmod(0o755)
     user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin)}}
     kubeconfig = control_plane.kubeconfig("by-plugin", user)
-    with steady_writes(control_plane), shell(home, "top", KUBECONFIG=str(kubeconfig)) as terminal:
+    with steady_writes(control_plane, "serviceaccounts"), shell(home, "top", KUBECONFIG=str(kubeconfig)) as terminal:
         terminal.until_shown("Context ")
-        terminal.until(lambda: bool(re.search(r" configmaps +[1-9][\d,]* ", terminal.screen)), "measured")
+        terminal.until(lambda: bool(re.search(r" serviceaccounts +[1-9][\d,]* ", terminal.screen)), "measured")
         os.kill(child_of(int(terminal.asks("#{pane_pid}"))), signal.SIGTERM)
         left(terminal, home)

@@ -129,9 +129,9 @@ def test_image_runs_as_in_a_strict_pod(
     host, port = control_plane.url.removeprefix("https://").split(":")
     env = container.env(KUBERNETES_SERVICE_HOST=host, KUBERNETES_SERVICE_PORT=port)
     with Daemon(tmp_path, env=env, wrapper=container.wrapper(secrets), program="watchslo") as daemon:
-        daemon.until_measuring("configmaps")
-        with steady_writes(control_plane):  # continuously: an event received by a late loop is no sample
-            daemon.until_samples("configmaps", 1)
+        daemon.until_measuring("serviceaccounts")
+        with steady_writes(control_plane, "serviceaccounts"):  # continuously: a late loop makes no samples
+            daemon.until_samples("serviceaccounts", 1)
         version = container.run(Path("/"), "python", "-c", "import platform; print(platform.python_version())").stdout
         build_info = {"revision": REVISION, "python_version": version.strip()}
         assert daemon.scrape().value("watchslo_build_info", **build_info) == 1

@@ -31,7 +31,7 @@ from watchslo.rules.settings import RuleSettings
 # The documented commands
 
 ROOT = Path(__file__).parents[2]
-FIGURES = re.compile(r"^configmaps +[1-9][\d,]* +[<~\d].* … ", re.MULTILINE)
+FIGURES = re.compile(r"^serviceaccounts +[1-9][\d,]* +[<~\d].* … ", re.MULTILINE)
 PODS = re.compile(r"^pods +events +[1-9][\d,]* +P50 ", re.MULTILINE)
 
 
@@ -44,7 +44,7 @@ def test_documented_commands_lead_to_a_first_p99(control_plane: ControlPlane, tm
     assert setup == "make setup"
     demos = documented_commands(ROOT / "README.md")
     with contextlib.ExitStack() as stack:
-        stack.enter_context(steady_writes(control_plane))
+        stack.enter_context(steady_writes(control_plane, "serviceaccounts"))
 
         def typed(number: int, command: str) -> Process:
             line = ["/bin/sh", "-c", f"cd '{ROOT}' && exec {command}"]

@@ -107,11 +107,11 @@ def burn(long: str, short: str, *, slow: bool = False) -> Alert:
 
 ON_CALL = Setup(
     "whole",
-    ({"resource": f"gadgets.{GROUP}"}, *({"resource": watch.resource} for watch in Config().watch)),
+    tuple({"resource": name} for name in (f"gadgets.{GROUP}", OVERRIDDEN, *(one.resource for one in Config().watch))),
     keys={"kubernetes": {"apiservers": "each"}},
     prepare=parts.token_file,
 )
-"""The daemon of those on call: with its defaults and a custom resource, and a token of a service account."""
+"""The daemon of those on call: with its defaults, config maps, a custom resource and a service account's token."""
 LATENESS = frozenset({"WatchLatencyBudgetBurn", "WatchLatencyBadMinutes", "WatchClusterBadMinutes"})
 
 

@@ -14,7 +14,8 @@ HEAD = """\
 minutes lie between them. The control plane has three etcd members, three kube-apiservers with addresses of their own, a
 controller manager, a scheduler, and kwok, which plays the kubelets of 100 nodes. A deployment of 60 replicas is rolled
 out every 30 s, and about thirty other changes are made a second. watchslo runs with `apiservers: each`, its
-default watches, and one of a custom resource. A real Prometheus scrapes it every {scrape} s and evaluates the rules of
+default watches, config maps, and a custom resource.
+A real Prometheus scrapes it every {scrape} s and evaluates the rules of
 `watchslo rules`, with their intervals and waits as shipped; a real Alertmanager has the inhibitions of
 `watchslo rules --format inhibitions`.
 `python -m tests.lab night --only stopped --only slow-link` makes some of the faults. `--stretch 4` makes all last four

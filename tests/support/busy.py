@@ -6,14 +6,18 @@ import threading
 from collections.abc import Iterator
 
 from tests.support.control_plane import ControlPlane
-from tests.support.writer import configmap, given_up
+from tests.support.writer import given_up
 
-CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
+NAMESPACE = "/api/v1/namespaces/default"
 
 
 @contextlib.contextmanager
-def steady_writes(plane: ControlPlane) -> Iterator[None]:
-    """Create and delete config maps, about forty changes a second; a write given up does not block a later name."""
+def steady_writes(plane: ControlPlane, resource: str = "configmaps") -> Iterator[None]:
+    """Create and delete config maps, about forty changes a second; a write given up does not block a later name.
+
+    `resource` may be another one whose objects need only a name, such as `serviceaccounts`.
+    """
+    path = f"{NAMESPACE}/{resource}"
     over = threading.Event()
 
     def write() -> None:
@@ -22,8 +26,8 @@ def steady_writes(plane: ControlPlane) -> Iterator[None]:
                 if over.wait(0.05):
                     return
                 with given_up():
-                    writer.create(CONFIGMAPS, configmap(f"checked-{number}"))
-                    writer.delete(f"{CONFIGMAPS}/checked-{number}")
+                    writer.create(path, {"metadata": {"name": f"checked-{number}"}})
+                    writer.delete(f"{path}/checked-{number}")
 
     thread = threading.Thread(target=write)
     thread.start()
