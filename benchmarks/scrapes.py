@@ -104,7 +104,7 @@ class Synthetic:
         self.feed = Feed()
         self.evaluated = asyncio.Event()
         self.snapshot = replace(readings.SNAPSHOT, streams=tuple(_watches(0)))
-        self._collection = GarbageCollection()
+        self._collection = GarbageCollection(lambda: 0)
 
     async def latest(self) -> Snapshot:
         """Return the watches of the last evaluation and new readings of the daemon itself, as the evaluator does."""
