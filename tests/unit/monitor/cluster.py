@@ -576,6 +576,12 @@ class Cluster(Door):
         for watch in self.address_watches:
             watch.send(b"{}")
 
+    def drop(self, resource: Resource) -> None:
+        """Serve a resource no more, as without its CRD: its watches end, and none can be opened."""
+        self.served.remove(resource)
+        self.fail(Reason.NOT_FOUND, "watch", resource.key)
+        self.send(resource)
+
     def kill(self, host: str) -> None:
         """Make an apiserver unreachable and break its watches."""
         self.dead.add(host)
