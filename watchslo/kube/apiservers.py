@@ -14,6 +14,7 @@ import msgspec
 from watchslo.kube.client import Client, Selectors
 from watchslo.kube.decoding import decode_answer
 from watchslo.kube.representation import Representation
+from watchslo.kube.urls import is_host
 from watchslo.model import Resource
 from watchslo.watch.decode import parse_revision
 from watchslo.watch.failure import Failure
@@ -33,6 +34,7 @@ LEASES = (
 MOST_ADDRESSES = 32  # more than control planes have: each of them is asked, and takes 40 KiB
 SETTLE_SECONDS = 1.0  # the replacement of an apiserver shows as two changes: a removal and an addition
 LEASE_SECONDS = 60.0  # an apiserver renews its lease every 10 s; the lease of a removed one is deleted after an hour
+LAST_PORT = 65535
 _FAMILIES = ("IPv4", "IPv6", "FQDN")  # the first family with an address is used: the others are the same apiservers
 
 
@@ -125,14 +127,14 @@ def number_of_apiservers(announced: int, leases: int) -> int | None:
 def addresses(slices: Iterable[_Slice]) -> tuple[str, ...]:
     """Return the sorted URLs of the ready endpoints in these EndpointSlices; each slice has its own ports.
 
-    Those beyond `MOST_ADDRESSES` are left out.
+    Those beyond `MOST_ADDRESSES` are left out, and those that no server can have.
     """
     found: dict[str, set[str]] = {family: set() for family in _FAMILIES}
     for part in slices:
         port = _port(part)
         if port is not None:
             found.setdefault(part.address_type, set()).update(
-                f"https://{_host(address)}:{port}" for address in _ready(part)
+                f"https://{_host(address)}:{port}" for address in _ready(part) if is_host(_host(address))
             )
     return tuple(sorted(next(filter(None, (found[family] for family in _FAMILIES)), ())))[:MOST_ADDRESSES]
 
@@ -155,9 +157,10 @@ def alive(renewed: list[datetime]) -> int | None:
 
 
 def _port(part: _Slice) -> int | None:
-    """Return the port named https, else the first port."""
+    """Return the port named https, else the first port; None without one that a server can have."""
     named = [port.port for port in part.ports or () if port.name == "https"]
-    return next(iter([*named, *(port.port for port in part.ports or ())]), None)
+    first = next(iter([*named, *(port.port for port in part.ports or ())]), None)
+    return first if first is not None and 0 < first <= LAST_PORT else None
 
 
 def _ready(part: _Slice) -> Iterable[str]:

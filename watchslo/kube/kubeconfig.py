@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from watchslo.errors import ConnectError
 from watchslo.kube.credentials import (
@@ -35,6 +35,7 @@ from watchslo.kube.kubeconfig_reader import ConfigException, Configuration, Kube
 from watchslo.kube.merged_kubeconfig import FILES, Entry, read_kubeconfigs
 from watchslo.kube.openid import ProviderError, id_token
 from watchslo.kube.proxy_rule import ProxyRule, environment_rule, fixed_rule
+from watchslo.kube.urls import is_host, server_url
 
 logging.getLogger("kubernetes_asyncio").setLevel(logging.CRITICAL)  # it also raises what it logs
 
@@ -221,6 +222,10 @@ def _choose(paths: Sequence[str], context: str | None) -> _ContextChoice:
     server = _server(cluster)
     if server is None:
         raise ConnectError(f"{merged.origin}: the server of context {context} is not a URL; write https://host:port")
+    if (name := cluster.get("tls-server-name")) and not is_host(name):
+        raise ConnectError(
+            f"{merged.origin}: the tls-server-name of context {context} is no name of a host; correct it"
+        )
     return _ContextChoice(merged.origin, context, server, cluster, _user(merged.users, names, cluster, origin))
 
 
@@ -232,7 +237,7 @@ def _server(cluster: Entry) -> str | None:
     """
     server = cluster.get("server", "")
     try:
-        url = urlsplit(server if _has_scheme(cluster) else f"http://{server}")
+        url = server_url(server if _has_scheme(cluster) else f"http://{server}")
     except ValueError:
         return None
     if not url.netloc or not (_has_scheme(cluster) or url.path in ("", "/")):

@@ -195,8 +195,16 @@ def _read(path: str) -> _KubeconfigFile | None:
     except OSError as error:
         reason = (error.strerror or "not readable").lower()
         raise ConnectError(f"{path}: {reason}; put a readable kubeconfig there") from None
+    except msgspec.ValidationError as error:
+        raise ConnectError(f"{path}: {_wrong_type(error)}; correct it") from None
     except (*UNDECODABLE, yaml.YAMLError):  # their texts may contain secrets
         raise ConnectError(f"{path}: not a kubeconfig; look at it with `kubectl config view`") from None
+
+
+def _wrong_type(error: msgspec.ValidationError) -> str:
+    """Return what has another type than it must have; its text has types and the place, and values of enumerations only."""
+    what, _, place = str(error).partition(" - at `$.")
+    return f"{place.rstrip('`') or 'the document'}: {what.replace('`', '')}"
 
 
 def _by_name(entries: Iterable[Any], origin: str) -> Iterator[tuple[str, msgspec.Struct]]:

@@ -11,8 +11,18 @@ from yarl import URL
 from watchslo.errors import ConnectError
 from watchslo.watch.failure import Failure, Phase, Reason, because
 
-FAULTS = (aiohttp.ClientError, aiohttp.http_exceptions.HttpProcessingError, OSError, ConnectError)
-"""The exceptions that a request may raise without an error in this program; timeouts are OSErrors too."""
+FAULTS = (
+    aiohttp.ClientError,
+    aiohttp.http_exceptions.HttpProcessingError,
+    OSError,
+    ConnectError,
+    UnicodeError,
+    OverflowError,
+)
+"""The exceptions that a request may raise without an error in this program; timeouts are OSErrors too.
+
+The last two are raised for host names and ports that cannot exist.
+"""
 
 BUFFERED = "If lists are answered, a proxy on the way holds the watch back: turn off its buffering."
 LONGEST_TARGET = 200  # characters of a URL
@@ -113,4 +123,6 @@ def _classify_os_error(error: OSError, address: str) -> tuple[Reason, str]:
 def _classify_other(error: Exception, address: str) -> tuple[Reason, str]:
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return Reason.UNREACHABLE, f"The proxy for {address} answers {error.status}; check the proxy's configuration."
+    if isinstance(error, UnicodeError | OverflowError):
+        return Reason.DNS, f"No server can have the address {address}; check its host name and port."
     return Reason.GARBAGE, f"The answer of {address} is not HTTP; check the address."

@@ -12,6 +12,7 @@ from functools import lru_cache
 from urllib.parse import urlsplit
 
 from watchslo.errors import ConnectError
+from watchslo.kube.urls import server_url
 
 MOST_KEPT = 256  # decisions: more addresses than an instance asks
 
@@ -71,7 +72,7 @@ def _decide(rule: ProxyRule, url: str) -> str | None:
 
 def _usable(proxy: str, origin: str) -> str:
     try:
-        url = urlsplit(proxy)
+        url = server_url(proxy)
     except ValueError:
         url = urlsplit("")
     if url.scheme.startswith("socks"):

@@ -59,6 +59,8 @@ def conditional(ready: bool | None) -> Any:  # noqa: FBT001 - as in the apiserve
         ([endpoint_slice("fd00::1", kind="IPv6"), endpoint_slice("10.0.0.1")], ("https://10.0.0.1:6443",)),
         ([endpoint_slice("fd00::1", kind="IPv6"), endpoint_slice()], ("https://[fd00::1]:6443",)),
         ([endpoint_slice("a.example", kind="FQDN")], ("https://a.example:6443",)),
+        ([endpoint_slice("a..b", "a b", "", ".a", "b.example", kind="FQDN")], ("https://b.example:6443",)),
+        ([endpoint_slice("10.0.0.1", ports=[{"name": "https", "port": port}]) for port in (0, -1, 65536)], ()),
         ([endpoint_slice("a", kind="Pigeon")], ()),
         ([{"addressType": "IPv4", "endpoints": None, "ports": HTTPS}], ()),
         ([conditional(ready=True)], ("https://10.0.0.1:6443",)),

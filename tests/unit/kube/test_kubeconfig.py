@@ -380,6 +380,25 @@ REFUSED: dict[str, tuple[object, str | None]] = {
     "plugin without a command": (config({"exec": {"command": None}}), None),
     "user that is defined twice": (config() | {"users": [{"name": "u", "user": {"token": SECRET}}] * 2}, None),
     "token that is a number": (config({"token": 7}), None),
+    "impersonation of a number": (config({"token": SECRET, "as": 5}), None),
+    "groups that are no list": (config({"token": SECRET, "as": SECRET, "as-groups": SECRET}), None),
+    "argument of a plugin that is a number": (config({"exec": {"command": "c", "args": [SECRET, 5]}}), None),
+    "name of the server that is a number": (config(**{"tls-server-name": 5}), None),
+    **{f"name of the server {name!r}": (config(**{"tls-server-name": name}), None) for name in ("a..b", ".a", "a:1")},
+    **{
+        f"proxy {url!r}": (config(**{"proxy-url": url}), None) for url in ("http://[x", "http://a:99999", "http://a..b")
+    },
+    **{
+        f"server {url!r}": (config(server=url), None)
+        for url in (
+            "https://a..b",
+            "https://a:99999",
+            "https://a:0",
+            "https://a b",
+            "https://a\0b",
+            f"https://{64 * 'a'}",
+        )
+    },
     "other version": (config() | {"apiVersion": "v2"}, None),
     "context without a cluster": (config() | {"contexts": [{"name": "prod", "context": {"user": "u"}}]}, None),
     "user that is a text": (config(SECRET), None),

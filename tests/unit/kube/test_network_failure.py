@@ -34,6 +34,16 @@ def test_fault_of_an_os_error(error: OSError, reason: Reason, message: str) -> N
 
 
 @pytest.mark.parametrize(
+    "error", [UnicodeError("label empty or too long"), OverflowError("getsockaddrarg: port must be 0-65535.")]
+)
+def test_fault_of_an_address_that_no_server_can_have(error: Exception) -> None:
+    assert isinstance(error, FAULTS)
+    assert fault(error, "https://a..b", Phase.LIST).message == (
+        "No server can have the address https://a..b; check its host name and port."
+    )
+
+
+@pytest.mark.parametrize(
     ("status", "location", "target"),
     [
         (302, "https://sso.test/login?state=secret#token", "https://sso.test/login"),
