@@ -5,7 +5,7 @@ and their bounds must still hold the truth.
 """
 
 import contextlib
-import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +15,7 @@ from tests.fidelity.cases import BUSY, SOON, Case
 from tests.fidelity.goals import aligned, ms
 from tests.fidelity.outcome import P50, P99, Outcome
 from tests.fidelity.real import During, undisturbed
+from tests.support.background import repeated
 from tests.support.process import Process
 
 STOPPED_SECONDS, EVERY_SECONDS = 3.0, 20.0
@@ -33,23 +34,14 @@ COLUMNS = (
 )
 
 
-@contextlib.contextmanager
-def _stopping(process: Process) -> Iterator[None]:
+def _stopping(process: Process) -> contextlib.AbstractContextManager[None]:
     """Stop a process for some seconds, again and again."""
-    over = threading.Event()
 
     def stop() -> None:
-        while not over.wait(EVERY_SECONDS - STOPPED_SECONDS):
-            with process.paused():
-                over.wait(STOPPED_SECONDS)
+        with process.paused():
+            time.sleep(STOPPED_SECONDS)
 
-    thread = threading.Thread(target=stop)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
+    return repeated(EVERY_SECONDS - STOPPED_SECONDS, stop)
 
 
 @dataclass(frozen=True, slots=True)

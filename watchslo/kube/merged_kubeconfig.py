@@ -202,7 +202,7 @@ def _read(path: str) -> _KubeconfigFile | None:
 
 
 def _wrong_type(error: msgspec.ValidationError) -> str:
-    """Return what has another type than it must have; its text has types and the place, and values of enumerations only."""
+    """Return what has another type than it must have; the text has values of enumerations only."""
     what, _, place = str(error).partition(" - at `$.")
     return f"{place.rstrip('`') or 'the document'}: {what.replace('`', '')}"
 
