@@ -2,13 +2,16 @@
 
 import math
 from collections import deque
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import pytest
 
+from tests.support.transcripts import Step, calls, replay, shown, value
+from tests.unit.conftest import ROOT
 from tests.unit.latency.one_watch import GAP, identity
-from watchslo.clock.domain import PROBES_NEEDED, Domain, Membership
+from watchslo.clock.domain import PROBES_NEEDED, Domain
 from watchslo.clock.storage_kind import ApiserverStorage
 from watchslo.latency.bins import Bins
 from watchslo.latency.estimate import TickSpacing, solve
@@ -17,12 +20,18 @@ from watchslo.latency.own_delay import OwnDelays
 from watchslo.latency.queue_waits import WAITS, QueueWaits
 from watchslo.latency.track import Track
 from watchslo.model import Reading
-from watchslo.monitor import sealer as module
 from watchslo.monitor.sealer import Sealer
 from watchslo.snapshot import StorageKind, TrackReading
 
 BINS = Bins()
 ROUND_TRIP = 0.002
+LIMITS = {
+    "SLICE_EVENTS": "watchslo.monitor.sealer",
+    "SLICE_WATCHES": "watchslo.monitor.sealer",
+    "MOST_SAMPLES": "watchslo.monitor.sealer",
+    "PENDING_EVENTS": "watchslo.latency.pending",
+    "HELD_EVENTS": "watchslo.latency.pending",
+}
 
 
 class Watches:
@@ -72,8 +81,12 @@ class Watches:
         for _ in range(round(2 * seconds)):
             self.seal(self.tick(0.5))
 
+    def slices(self, tick: Reading) -> list[list[int]]:
+        """Seal; return the foreign watches by slice."""
+        return [[*found] for found in self.sealer.seal(tick, **self._named)]
+
     def seal(self, tick: Reading) -> list[int]:
-        return [number for found in self.sealer.seal(tick, **self._named) for number in found]
+        return [number for found in self.slices(tick) for number in found]
 
     def deliver(self, number: int, committed: float, latency: float, *more: float) -> None:
         """Deliver events that were committed then, all of them so long after the first commit."""
@@ -97,538 +110,243 @@ class Watches:
         return {reason: count for reason, count in counts.items() if count}
 
 
-@pytest.fixture
-def watches() -> Watches:
-    return Watches(identity(1), identity(2, resource="nodes"), identity(3, resource="leases"))
+class DrivenWatches:
+    """Watches that are driven by text; a time as `+0.3` is so many seconds from now."""
 
+    def __init__(self, beginning: str, patches: pytest.MonkeyPatch) -> None:
+        words = beginning.split()
+        made = [_identity(word) for word in words if word[0].isdecimal()]
+        self.watches = Watches(*made, blind="blind" in words, several="several" in words)
+        self.sealer, self.domain = self.watches.sealer, self.watches.domain
+        self.own_delays, self._patches = self.watches.own_delays, patches
+        self.ticks, self.deliver, self.tracks = self.watches.ticks, self.watches.deliver, self.watches.tracks
+        self.forget_apiserver = self.sealer.forget_apiserver
+        self._collection = self.sealer.collect()
 
-class TestCollection:
-    @pytest.fixture
-    def sealed(self, watches: Watches) -> Watches:
-        for number in (1, 2, 3):
-            watches.deliver(number, watches.now + 0.3, 0.01)
-        watches.ticks(5)
-        return watches
+    def read(self, word: str) -> Any:
+        return self.watches.now + float(word) if word[0] in "+-" else value(word)
 
-    def test_pauses_after_each_watch(self, sealed: Watches) -> None:
-        assert sum(1 for _ in sealed.sealer.collect()) == 3
-        assert [len(sealed.sealer.take(number)) for number in (1, 2, 3)] == [1, 1, 1]
+    def limit(self, name: str, most: int) -> None:
+        self._patches.setattr(f"{LIMITS[name]}.{name}", most)
 
-    def test_leaves_what_is_sealed_later_to_the_next_one(self, sealed: Watches) -> None:
-        deque(sealed.sealer.collect(), maxlen=0)
-        before = sealed.sealer.sealed(1)
-        sealed.deliver(1, sealed.now + 0.3, 0.01)
-        sealed.ticks(5)
-        assert [part.n for _, part in sealed.sealer.take(1)] == [1]
-        assert sealed.sealer.sealed(1) == before
-        deque(sealed.sealer.collect(), maxlen=0)
-        assert [part.n for _, part in sealed.sealer.take(1)] == [1]
-        assert sealed.sealer.sealed(1) > before
+    def attach(self, watch: str) -> None:
+        """Attach a watch that shares the statistics of the first one and is not proven."""
+        made = _identity(watch)
+        self.sealer.attach(made, self.tracks[1], self.watches.waits.setdefault(made.number, QueueWaits()))
+        self.domain.attach(made.number, made.source)
 
-    def test_is_finished_if_a_watch_is_taken_during_a_pause(self, sealed: Watches) -> None:
-        collection = sealed.sealer.collect()
-        next(collection)
-        assert [len(sealed.sealer.detach(number)) for number in (3, 2)] == [1, 1]
-        assert [*collection] == []
-        assert len(sealed.sealer.take(1)) == 1
+    def add(self, watch: str) -> None:
+        self.watches.add(_identity(watch))
 
+    def prove(self, watch: str) -> None:
+        self.watches.prove(_identity(watch))
 
-class TestManyWatches:
-    def test_are_measured_together(self, watches: Watches) -> None:
-        at = watches.now
-        for number, latency in ((1, 0.01), (2, 2.4), (1, 0.02)):
-            watches.deliver(number, at + 0.3 + number / 10, latency)
-        watches.ticks(5)
-        readings = watches.readings()
-        assert [readings[number].timespan.total for number in (1, 2, 3)] == [2, 1, 0]
-        assert readings[1].objective.verdicts == {"within": 2, "beyond": 0, "uncertain": 0}
-        assert readings[2].objective.verdicts == {"within": 0, "beyond": 1, "uncertain": 0}
+    def expel(self, resource: str) -> None:
+        self.domain.expel(("one", resource))
 
-    def test_are_measured_in_slices(self, watches: Watches, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(module, "SLICE_EVENTS", 10)
-        for _ in range(35):
-            watches.deliver(1, watches.now + 0.1, 0.01)
-        tick = watches.tick(2.0)
-        assert len([*watches.sealer.seal(tick, several=False, blind=False)]) == 4
-        assert watches.outcome(1) == {"sample": 35}
+    def retain(self, resource: str) -> None:
+        self.domain.retain({("one", resource)})
 
-    def test_are_measured_some_watches_at_a_time(self, watches: Watches, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(module, "SLICE_WATCHES", 2)
-        for number in (3, 1, 2, 3):
-            watches.deliver(number, watches.now + 0.1, 0.01)
-        tick = watches.tick(2.0)
-        assert len([*watches.sealer.seal(tick, several=False, blind=False)]) == 2
-        assert [watches.outcome(number) for number in (1, 2, 3)] == [{"sample": 1}, {"sample": 1}, {"sample": 2}]
+    def membership(self, resource: str) -> str:
+        return self.domain.membership(("one", resource)).value
 
-    def test_keep_their_samples_when_one_leaves(self, watches: Watches) -> None:
-        watches.deliver(1, watches.now + 0.1, 0.01)
-        watches.deliver(2, watches.now + 0.2, 0.01)
-        watches.ticks(3)
-        watches.deliver(1, watches.now + 0.1, 0.01)
-        slots = watches.sealer.detach(1)
-        assert sum(part.n for _, part in slots) == 1
-        assert watches.tracks[1]._unmeasured["domain"] == 1
-        del watches.tracks[1]
-        watches.ticks(3)
-        assert watches.outcome(2) == {"sample": 1}
-        assert watches.sealer.numbers == (2, 3)
+    def tick(self, after: float, on: str = "events", apiserver: str = "one") -> None:
+        self.watches.tick(after, on=on, apiserver=apiserver)
 
-    def test_leave_nothing_behind(self) -> None:
-        watches = Watches(identity(1))
-        for number in range(2, 500):
-            watches.sealer.attach(identity(number), watches.tracks[1], QueueWaits())
-            watches.deliver(number, watches.now, 0.01)
-            watches.ticks(1)
-            watches.sealer.detach(number)
-        assert watches.sealer.numbers == (1,)
-        assert (len(watches.sealer._watches), len(watches.sealer._slots), len(watches.sealer._pending)) == (1, 0, 0)
+    def tick_at_a_second(self) -> None:
+        self.watches.tick(math.ceil(self.watches.now) - self.watches.now)
 
-    def test_that_are_not_sealed_in_ten_minutes_are_given_up(self, watches: Watches) -> None:
-        watches.deliver(1, watches.now, 0.01)
-        watches.now += 600.0
-        assert watches.outcome(1) == {}
-        watches.now += 1.0
-        assert watches.outcome(1) == {"unsealed": 1}
+    def seal(self, after: float = 2.0) -> list[int]:
+        """Return the watches that are found to be foreign."""
+        return self.watches.seal(self.watches.tick(after))
 
-    def test_have_a_common_bound(self, watches: Watches, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("watchslo.latency.pending.PENDING_EVENTS", 2)
-        for number in (1, 2, 1):
-            watches.deliver(number, watches.now, 0.01)
-        assert watches.outcome(1) == {"unsealed": 1}
-        watches.ticks(2)
-        assert watches.outcome(1) == {"sample": 1, "unsealed": 1}
+    def slices(self) -> int:
+        return len(self.watches.slices(self.watches.tick(2.0)))
 
+    def wait(self, seconds: float) -> None:
+        self.watches.now += seconds
 
-class TestArrivals:
-    @pytest.mark.parametrize(("other", "kept"), [("two", 2), ("one", 0)])
-    def test_are_kept_if_several_apiservers_have_watches(self, other: str, kept: int) -> None:
-        watches = Watches(identity(1), identity(2, apiserver=other), several=True)
-        for name in ("one", "two"):
-            watches.tick(0.1, apiserver=name)
-        at = watches.now
-        for number in (1, 2):
-            watches.deliver(number, at + 0.1, 0.01 * number, at + 0.1)
-        watches.ticks(3)
-        watches.readings()
-        arrivals = [watches.sealer.arrivals(number) for number in (1, 2)]
-        assert [len(one.revisions) for one in arrivals] == [kept, kept]
-        assert [len(one.received) for one in arrivals] == [kept, kept]
+    def record(self, number: int, received: float, revision: int) -> None:
+        self.sealer.record(number, received, [revision])
 
-    @pytest.fixture
-    def sealed(self) -> Watches:
-        """Two watches that have had an event in each of two seconds, which are sealed."""
-        watches = Watches(identity(1), identity(2, apiserver="two"), several=True)
-        for name in ("one", "two"):
-            watches.tick(0.1, apiserver=name)
-        for _ in range(2):
-            for number in (1, 2):
-                watches.deliver(number, watches.now + 0.1, 0.01 * number)
-            watches.ticks(3)
-        return watches
+    def hold(self, number: int, committed: float, latency: float = 0.01, revision: int | None = None) -> None:
+        self.sealer.hold(number, committed + latency, [revision or math.ceil(100 * committed)])
 
-    def test_are_of_the_watch_in_the_order_of_time(self, sealed: Watches) -> None:
-        sealed.readings()
-        one, two = (sealed.sealer.arrivals(number) for number in (1, 2))
-        assert one.revisions.tolist() == two.revisions.tolist() == sorted(one.revisions)
-        assert (two.received - one.received).tolist() == pytest.approx([0.01, 0.01])
+    def held(self) -> int:
+        return len(self.sealer._held)
 
-    def test_wait_for_the_evaluation_up_to_a_bound(self, sealed: Watches, monkeypatch: pytest.MonkeyPatch) -> None:
-        assert not len(sealed.sealer.arrivals(1).revisions)
-        monkeypatch.setattr(module, "MOST_SAMPLES", 5)
-        for number in (1, 2):
-            sealed.deliver(number, sealed.now + 0.1, 0.01)
-        sealed.ticks(3)
-        assert [len(sealed.sealer.arrivals(number).revisions) for number in (1, 2)] == [3, 3]
+    def drop(self, number: int) -> None:
+        self.sealer.drop(number)
 
-    def test_of_a_watch_that_leaves_during_a_pause_are_forgotten(self, sealed: Watches) -> None:
-        collection = sealed.sealer.collect()
-        next(collection)
-        sealed.sealer.detach(1)
-        assert [*collection] == []
-        assert [len(sealed.sealer.arrivals(number).revisions) for number in (1, 2)] == [0, 2]
+    def leave(self, number: int) -> int:
+        """Detach a watch; return how many of its samples were not collected."""
+        return sum(part.n for _, part in self.sealer.detach(number))
 
-    def test_of_a_watch_that_left_are_none(self, watches: Watches) -> None:
-        assert not len(watches.sealer.arrivals(99).revisions)
+    def late_reads(self, since: float, begin: float, end: float) -> None:
+        self.own_delays.add_late_reads(begin, end, since)
 
+    def known_until(self, moment: float) -> None:
+        self.own_delays.known_until = moment
 
-class TestAnotherSequence:
-    def test_drops_its_second_and_is_reported(self, watches: Watches) -> None:
-        watches.deliver(1, watches.now + 0.1, 0.01)
-        watches.sealer.record(2, watches.now + 0.2, [10**9])
-        watches.deliver(3, watches.now + 0.3, 0.01)
-        assert watches.seal(watches.tick(2.0)) == [2]
-        assert [watches.outcome(number) for number in (1, 2, 3)] == [{"sample": 1}, {"domain": 1}, {"sample": 1}]
-        assert watches.domain.membership(("one", "nodes")) is Membership.FOREIGN
+    def stop(self, begin: float, end: float) -> None:
+        self.own_delays.add_stop(begin, end)
 
-    def test_is_not_measured_any_more(self, watches: Watches) -> None:
-        watches.sealer.record(2, watches.now + 0.2, [10**9])
-        watches.seal(watches.tick(2.0))
-        watches.deliver(2, watches.now + 0.1, 0.01)
-        assert watches.seal(watches.tick(2.0)) == []
-        assert watches.outcome(2) == {"domain": 2}
+    def queue(self, number: int, begin: float, end: float) -> None:
+        self.watches.waits[number].add(begin, end)
 
+    def storage(self, kind: str, **facts: Any) -> None:
+        self.watches.storage = ApiserverStorage(StorageKind(kind), **facts)
 
-class TestHeld:
-    """Events of a watch whose membership becomes known only after a while."""
+    def cache(self, begin: float, end: float) -> None:
+        """Let a probed cache have received each event so many seconds before it arrived."""
+        self.watches.cache = SimpleNamespace(
+            median_round_trip=0.001, locate=lambda _, received: (received - begin, received - end)
+        )
 
-    PODS = identity(1)
+    def collect(self) -> int:
+        """Return the number of pauses."""
+        return sum(1 for _ in self.sealer.collect())
 
-    @pytest.fixture
-    def watches(self) -> Watches:
-        watches = Watches(identity(2, resource="nodes"))
-        watches.add(self.PODS)
-        watches.domain.retain({("one", "nodes")})
-        return watches
+    def begin_collection(self) -> None:
+        self._collection = self.sealer.collect()
+        next(self._collection)
 
-    def hold(self, watches: Watches, committed: float, latency: float = 0.01) -> None:
-        watches.sealer.hold(1, committed + latency, [math.ceil(100 * committed)])
+    def end_collection(self) -> int:
+        return sum(1 for _ in self._collection)
 
-    def test_are_measured_as_soon_as_the_membership_is_known(self, watches: Watches) -> None:
-        at = watches.now
-        self.hold(watches, at + 0.3, 2.4)
-        self.hold(watches, at + 2.8)
-        watches.deliver(2, at + 2.5, 0.01)
-        watches.ticks(5)
-        assert [watches.outcome(number) for number in (1, 2)] == [{}, {"sample": 1}]
-        watches.prove(self.PODS)
-        watches.deliver(1, watches.now + 0.3, 0.01)
-        watches.ticks(2)
-        assert watches.outcome(1) == {"sample": 3}
-        assert watches.tracks[1].reading().objective.verdicts == {"within": 2, "beyond": 1, "uncertain": 0}
+    def taken(self, number: int) -> list[int]:
+        return [part.n for _, part in self.sealer.take(number)]
 
-    def test_delay_the_verdict_on_their_watch_only(self, watches: Watches) -> None:
-        self.hold(watches, watches.now + 0.3)
-        received = watches.now + 0.3 + 0.01
-        watches.ticks(5)
-        watches.readings()
-        assert watches.sealer.sealed(1) == received
-        assert watches.sealer.sealed(2) == math.floor(watches.now)
-        watches.prove(self.PODS)
-        watches.ticks(1)
-        assert watches.sealer.sealed(1) == received, "their samples are not collected yet"
-        watches.readings()
-        assert watches.sealer.sealed(1) == math.floor(watches.now)
+    def evaluate(self) -> None:
+        self.watches.readings()
 
-    def test_are_of_another_sequence_if_one_is_newer_than_a_later_tick(self, watches: Watches) -> None:
-        watches.tick(math.ceil(watches.now) - watches.now)
-        watches.sealer.hold(1, watches.now + 0.2, [10**9])
-        assert watches.seal(watches.tick(0.5)) == [], "its second is not over"
-        assert watches.domain.membership(self.PODS.source) is Membership.PENDING
-        watches.sealer.hold(1, watches.now + 0.2, [10**9 + 1])
-        assert watches.seal(watches.tick(2.0)) == [1]
-        assert watches.domain.membership(self.PODS.source) is Membership.FOREIGN
-        assert watches.outcome(1) == {"domain": 2}
+    def sealed(self, number: int) -> str:
+        return f"{self.sealer.sealed(number) - self.watches.now:+.2f}"
 
-    def test_are_of_another_sequence_if_their_source_proves_to_be(self, watches: Watches) -> None:
-        self.hold(watches, watches.now + 0.3)
-        watches.domain.expel(self.PODS.source)
-        assert watches.seal(watches.tick(2.0)) == []
-        assert watches.outcome(1) == {"domain": 1}
+    def arrivals(self, number: int) -> str:
+        """Return the revisions and times of arrivals, from now."""
+        found, now = self.sealer.arrivals(number), self.watches.now
+        pairs = zip(found.revisions.tolist(), found.received.tolist(), strict=True)
+        return ", ".join(f"{revision / 100 - now:+.2f}@{at - now:+.2f}" for revision, at in pairs) or "none"
 
-    def test_are_dropped_with_their_watch(self, watches: Watches) -> None:
-        self.hold(watches, watches.now)
-        watches.sealer.drop(1)
-        assert watches.outcome(1) == {"domain": 1}
+    def outcome(self) -> str:
+        return "\n".join(f"{number}: {shown(self.watches.outcome(number))}" for number in self.watches.tracks)
 
-    def test_are_given_up_after_ten_minutes(self, watches: Watches) -> None:
-        self.hold(watches, watches.now, 0.0)
-        watches.now += 600.0
-        assert watches.outcome(1) == {}
-        watches.now += 1.0
-        assert watches.outcome(1) == {"pending": 1}
+    def verdicts(self, number: int) -> dict[str, int]:
+        return dict(self.watches.readings()[number].objective.verdicts)
 
-    def test_have_a_bound(self, watches: Watches, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("watchslo.latency.pending.HELD_EVENTS", 2)
-        for _ in range(3):
-            self.hold(watches, watches.now)
-        assert watches.outcome(1) == {"pending": 1}
-        watches.prove(self.PODS)
-        watches.ticks(2)
-        assert watches.outcome(1) == {"sample": 2, "pending": 1}
+    def p50(self, number: int) -> str:
+        found = self.watches.readings()[number].windows[0].quantiles[0]
+        return f"{found.lower:.2g} {found.estimate:.2g} {found.upper:.2g}"
 
-    @pytest.mark.parametrize(("limit", "slices"), [("SLICE_EVENTS", 3), ("SLICE_WATCHES", 2)])
-    def test_are_measured_in_slices(
-        self, watches: Watches, limit: str, slices: int, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(module, limit, 2)
-        others = [identity(number) for number in (3, 4)]
-        for other in others:
-            watches.sealer.attach(other, watches.tracks[1], QueueWaits())
-            watches.domain.attach(other.number, other.source)
-        for number in (1, 3, 4, 3, 1):
-            watches.sealer.hold(number, watches.now + 0.1, [math.ceil(100 * watches.now)])
-        watches.prove(self.PODS)
-        assert len([*watches.sealer.seal(watches.tick(2.0), several=False, blind=False)]) == slices
-        assert len(watches.sealer._held) == 0
+    def hops(self, number: int) -> list[int]:
+        return [hop.histogram.total for hop in self.watches.readings()[number].hops]
 
+    def compared(self) -> dict[str, int]:
+        return {name: one.combined.events for name, one in self.sealer.comparisons.items()}
 
-class TestOwnDelay:
-    @pytest.mark.parametrize("block", [0.01, 0.045, 0.1, 0.145])
-    def test_widens_the_interval_and_costs_no_sample(self, watches: Watches, block: float) -> None:
-        """Events that are 1 ms late; in one of 20 seconds, the loop stands still, and reads them after that."""
-        for second in range(20):
-            begin = watches.now + 0.25
-            for event in range(50):
-                committed, late = begin + event / 100, 0.001
-                if second % 5 == 0 and committed + late < begin + block:
-                    watches.deliver(1, committed, begin + block - committed)
-                else:
-                    watches.deliver(1, committed, late)
-            if second % 5 == 0:
-                watches.own_delays.add_late_reads(begin + block, begin + block + 0.0001, since=begin)
-            watches.ticks(1)
-        watches.ticks(2)
-        assert watches.outcome(1) == {"sample": 1000}
-        (window, *_) = watches.tracks[1].reading().windows
-        assert window.quantiles[2].estimate < 0.004
-        assert window.quantiles[2].lower < 0.002
-        assert watches.tracks[1].reading().objective.verdicts["beyond"] == 0
+    def polls(self) -> str:
+        return f"{self.sealer.polls('one')}, kine {self.sealer.is_kine}"
 
-    def test_of_more_than_150_ms_taints(self, watches: Watches) -> None:
-        at = watches.now + 0.25
-        watches.deliver(1, at, 0.3)
-        watches.deliver(1, at, 0.4)
-        watches.own_delays.add_late_reads(at + 0.3, at + 0.35, since=at + 0.1)
-        watches.ticks(3)
-        assert watches.outcome(1) == {"sample": 1, "tainted": 1}
-
-    def test_is_taken_from_the_proven_lower_end(self, watches: Watches) -> None:
-        """The event is 1.1 s late by its arrival, but up to 0.14 s of that may be ours."""
-        at = watches.now + 0.01
-        watches.deliver(2, at, 1.59)
-        watches.deliver(1, at, 1.6)
-        watches.own_delays.add_late_reads(at + 1.595, at + 1.61, since=at + 1.46)
-        watches.ticks(5)
-        verdicts = {number: watches.readings()[number].objective.verdicts for number in (1, 2)}
-        assert verdicts[2]["beyond"] == 1
-        assert verdicts[1] == {"within": 0, "beyond": 0, "uncertain": 1}
-
-    def test_is_waited_for_until_it_is_known(self, watches: Watches) -> None:
-        watches.deliver(1, watches.now + 0.2, 0.01)
-        watches.own_delays.known_until = math.floor(watches.now) + 0.9
-        watches.ticks(3)
-        assert watches.outcome(1) == {}
-        watches.own_delays.known_until = watches.now
-        watches.ticks(1)
-        assert watches.outcome(1) == {"sample": 1}
-
-    def test_by_a_suspend_taints_what_spans_it(self, watches: Watches) -> None:
-        """The monotonic clock stood still for hours between two heartbeats: what comes then only looks prompt."""
-        watches.deliver(1, watches.now + 0.3, 0.3)
-        watches.deliver(2, watches.now + 0.1, 0.01)
-        watches.own_delays.add_stop(watches.now + 0.4, watches.now + 0.45)
-        watches.ticks(2)
-        watches.deliver(3, watches.now + 0.3, 0.01)
-        watches.ticks(3)
-        assert [watches.outcome(number) for number in (1, 2, 3)] == [{"tainted": 1}, {"sample": 1}, {"sample": 1}]
-
-
-class TestOwnQueue:
-    """A watch was cut, and its reopening waited from 1 s to 3 s in this process."""
-
-    @pytest.fixture
-    def cut(self, watches: Watches) -> Watches:
-        at = watches.now
-        for seconds in range(1, 12):
-            watches.deliver(2, at + seconds / 2, 0.001)
-        for committed in (0.25, 1.5, 2.5, 4.0):
-            watches.deliver(1, at + committed, max(0.0, 3.2 - committed) + 0.001)
-        watches.waits[1].add(at + 1.0, at + 3.0)
-        watches.ticks(6)
-        return watches
-
-    def test_excludes_what_was_committed_while_it_lasted(self, cut: Watches) -> None:
-        assert cut.outcome(1) == {"sample": 2, "own_queue": 2}
-
-    def test_is_taken_from_the_lower_end_of_what_was_committed_before(self, cut: Watches) -> None:
-        """The event is 2.95 s late, but 2 s of that are ours."""
-        assert cut.readings()[1].objective.verdicts == {"within": 1, "beyond": 0, "uncertain": 1}
-
-    def test_does_not_excuse_what_is_later_than_the_wait(self, watches: Watches) -> None:
-        at = watches.now
-        watches.deliver(2, at + 0.01, 0.001, at + 0.02)
-        watches.deliver(1, at + 0.015, 6.0)
-        watches.waits[1].add(at + 1.0, at + 3.0)
-        watches.ticks(8)
-        assert watches.readings()[1].objective.verdicts == {"within": 0, "beyond": 1, "uncertain": 0}
-
-    def test_that_was_repeated_excludes_each_wait_and_not_what_lies_between(self, watches: Watches) -> None:
-        """The apiserver refused the first request: what was committed until the next one waited is its lateness."""
-        at = watches.now
-        for seconds in range(1, 16):
-            watches.deliver(2, at + seconds / 2, 0.001)
-        watches.waits[1].add(at + 1.0, at + 3.0)
-        watches.waits[1].add(at + 7.0, at + 8.0)
-        for committed in (1.9, 2.0, 4.6, 4.8, 7.5):
-            watches.deliver(1, at + committed, 8.2 - committed)
-        watches.ticks(12)
-        assert watches.outcome(1) == {"sample": 2, "own_queue": 3}
-        assert watches.readings()[1].objective.verdicts["beyond"] == 2
-
-    def test_survives_new_statistics_of_the_watch(self, cut: Watches) -> None:
-        cut.sealer.attach(identity(1), cut.tracks[1], cut.waits[1])
-        cut.deliver(1, cut.now - 4.5, 4.6)
-        cut.ticks(2)
-        assert cut.outcome(1)["own_queue"] == 3
-
-    def test_keeps_the_newest_waits(self) -> None:
-        waits = QueueWaits()
-        for number in range(2 * WAITS):
-            waits.add(float(number), number + 0.5)
-        assert len(waits) == WAITS
-        assert waits.wait(WAITS - 1) == (WAITS, WAITS + 0.5)
-
-    def test_of_less_than_a_millisecond_is_ignored(self, watches: Watches) -> None:
-        at = watches.now
-        watches.waits[1].add(at + 1.0, at + 1.0009)
-        watches.deliver(1, at + 1.0005, 0.1)
-        watches.ticks(3)
-        assert watches.outcome(1) == {"sample": 1}
-
-
-class TestComparison:
-    @pytest.fixture
-    def watches(self) -> Watches:
-        return Watches(identity(1), identity(2, "two"), several=True)
-
-    def test_is_of_each_apiserver(self, watches: Watches) -> None:
-        """The ticks of `two` are 0.3 s late, so its own ticks hide that its events are as late."""
-        for _ in range(60):
-            at = watches.now
-            watches.deliver(1, at + 0.24, 0.001)
-            watches.deliver(2, at + 0.24, 0.301)
-            watches.tick(0.25)
-            watches.domain.tick(Reading("events", at + 0.25, at + 0.552, int(100 * (at + 0.55)), "two"))
-            watches.seal(watches.tick(0.75))
-        watches.readings()
-        one, two = (watches.sealer.comparisons[name] for name in ("one", "two"))
-        assert one.combined.events == one.alone.events > 50
-        assert two.combined.events > 50
-        assert two.combined.quantiles[0].estimate > 0.25
-        assert two.alone.quantiles[0].lower == 0
-
-    def test_of_an_apiserver_that_left_is_forgotten(self, watches: Watches) -> None:
-        watches.deliver(1, watches.now + 0.1, 0.001)
-        watches.ticks(2)
-        assert [*watches.sealer.comparisons] == ["one"]
-        watches.deliver(2, watches.now + 0.1, 0.001)
-        watches.ticks(2)
-        watches.sealer.forget_apiserver("one")
-        watches.sealer.forget_apiserver("one")
-        assert [*watches.sealer.comparisons] == ["two"]
-        watches.readings()
-        assert watches.sealer.comparisons["two"].combined.events == 0, "it does not get the events of the former one"
-        watches.sealer.forget_apiserver("two")
-        assert watches.sealer.comparisons == {}
-        watches.deliver(2, watches.now + 0.1, 0.001)
-        watches.ticks(2)
-        watches.readings()
-        assert [*watches.sealer.comparisons] == ["two"]
-
-    def test_does_not_get_the_events_of_an_apiserver_that_left(self, watches: Watches) -> None:
-        """`two` does not tick, so it has no event to compare."""
-        watches.deliver(1, watches.now + 0.1, 0.001)
-        watches.ticks(2)
-        watches.sealer.forget_apiserver("one")
-        watches.deliver(2, watches.now + 0.1, 0.001)
-        watches.ticks(2)
-        watches.readings()
-        assert {name: one.combined.events for name, one in watches.sealer.comparisons.items()} == {"two": 0}
-
-    def test_of_a_thousand_apiservers_that_came_and_went_leaves_nothing(self) -> None:
-        watches = Watches(identity(1), several=True)
-        for number in range(2, 1002):
-            watches.sealer.attach(identity(number, f"apiserver-{number}"), watches.tracks[1], QueueWaits())
-            watches.deliver(number, watches.now, 0.01)
-            watches.seal(watches.tick(2.0))
-            watches.sealer.detach(number)
-            watches.sealer.forget_apiserver(f"apiserver-{number}")
-        assert watches.sealer.comparisons == {}
-
-
-class TestPolledStorage:
-    """Each event waits for the next tick, as with kine and writes through another server."""
-
-    def deliver_at_ticks(self, watches: Watches, seconds: float) -> None:
+    def deliver_at_ticks(self, seconds: float) -> None:
+        """Commit each event just after a tick, and deliver it just after the next one, as kine does."""
         for _ in range(round(2 * seconds)):
-            watches.seal(watches.tick(0.5))
-            watches.deliver(1, watches.now - 0.37, 0.38)  # committed 0.38 s before it arrives, just after the tick
+            self.ticks(0.5)
+            self.deliver(1, self.watches.now - 0.37, 0.38)
 
-    def test_estimate_has_the_waits_once_polls_are_found(self, watches: Watches) -> None:
-        self.deliver_at_ticks(watches, 60)
-        assert watches.sealer.polls("one")
-        assert watches.sealer.is_kine
-        self.deliver_at_ticks(watches, 70)
-        watches.ticks(3)
-        p50 = watches.readings()[1].windows[0].quantiles[0]
-        assert p50.lower < 0.02
-        assert 0.15 < p50.estimate < 0.35
-        assert 0.37 < p50.upper < 0.6
+    def deliver_before_ticks(self, count: int) -> None:
+        for _ in range(count):
+            self.ticks(0.5)
+            self.deliver(1, self.watches.now - 0.01, 0.292)
 
-    def test_polls_of_etcd_are_not_looked_for(self, watches: Watches) -> None:
-        watches.storage = ApiserverStorage(StorageKind.SEQUENCE, may_poll=False)
-        self.deliver_at_ticks(watches, 130)
-        assert not watches.sealer.polls("one")
-        assert not watches.sealer.is_kine
-        assert watches.readings()[1].windows[0].quantiles[0].estimate < 0.1
-
-    def test_polls_are_forgotten_with_the_apiserver(self, watches: Watches) -> None:
-        self.deliver_at_ticks(watches, 60)
-        watches.sealer.forget_apiserver("one")
-        assert not watches.sealer.polls("one")
-
-    def test_several_servers_with_kine_poll(self, watches: Watches) -> None:
-        watches.storage = ApiserverStorage(StorageKind.KINE, polls=True)
-        assert watches.sealer.polls("one")
-
-    @pytest.mark.parametrize(("spread", "lower"), [(0.0, 0.273), (0.1, 0.177)])
-    def test_commits_that_are_visible_late_loosen_the_lower_bound(
-        self, watches: Watches, spread: float, lower: float
-    ) -> None:
-        """The tick that shows the commit is answered 0.28 s before the event arrives."""
-        watches.storage = ApiserverStorage(StorageKind.KINE, commit_spread=spread)
-        for _ in range(20):
-            watches.ticks(0.5)
-            watches.deliver(1, watches.now - 0.01, 0.292)
-        watches.ticks(3)
-        assert watches.readings()[1].windows[0].quantiles[0].lower == pytest.approx(lower, rel=0.03)
+    def deliver_each_half_second(self, number: int, count: int) -> None:
+        at = self.watches.now
+        for half in range(1, count + 1):
+            self.deliver(number, at + half / 2, 0.001)
 
 
-class TestOwnCache:
-    """Ticks on pods wait for the cache of pods, so they prove, but do not cut, unless there is no other evidence."""
+def _identity(word: Any) -> Any:
+    number, resource, apiserver, *_ = [*str(word).split(":"), "", ""]
+    return identity(int(number), apiserver or "one", resource or "pods")
 
-    def test_ticks_on_it_only_prove(self) -> None:
-        watches = Watches(identity(1), identity(2, resource="nodes"))
+
+def test_sealer_does_what_its_transcripts_say(
+    golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def begin(beginning: str) -> Step:
+        monkeypatch.undo()
+        driven = DrivenWatches(beginning, monkeypatch)
+        return calls(driven, driven.read)
+
+    golden("sealer.txt", replay((ROOT / "tests/golden/sealer.txt").read_text(), begin))
+
+
+def test_watches_that_leave_leave_nothing_behind() -> None:
+    watches = Watches(identity(1))
+    for number in range(2, 500):
+        watches.sealer.attach(identity(number), watches.tracks[1], QueueWaits())
+        watches.deliver(number, watches.now, 0.01)
+        watches.ticks(1)
+        watches.sealer.detach(number)
+    assert watches.sealer.numbers == (1,)
+    assert (len(watches.sealer._watches), len(watches.sealer._slots), len(watches.sealer._pending)) == (1, 0, 0)
+
+
+def test_thousand_apiservers_that_came_and_went_leave_no_comparison() -> None:
+    watches = Watches(identity(1), several=True)
+    for number in range(2, 1002):
+        watches.sealer.attach(identity(number, f"apiserver-{number}"), watches.tracks[1], QueueWaits())
+        watches.deliver(number, watches.now, 0.01)
+        watches.seal(watches.tick(2.0))
+        watches.sealer.detach(number)
+        watches.sealer.forget_apiserver(f"apiserver-{number}")
+    assert watches.sealer.comparisons == {}
+
+
+@pytest.mark.parametrize("block", [0.01, 0.045, 0.1, 0.145])
+def test_own_delay_widens_the_interval_and_costs_no_sample(block: float) -> None:
+    """Events that are 1 ms late; in one of 20 seconds, the loop stands still, and reads them after that."""
+    watches = Watches(identity(1))
+    for second in range(20):
+        begin = watches.now + 0.25
+        for event in range(50):
+            committed, late = begin + event / 100, 0.001
+            if second % 5 == 0 and committed + late < begin + block:
+                watches.deliver(1, committed, begin + block - committed)
+            else:
+                watches.deliver(1, committed, late)
+        if second % 5 == 0:
+            watches.own_delays.add_late_reads(begin + block, begin + block + 0.0001, since=begin)
+        watches.ticks(1)
+    watches.ticks(2)
+    assert watches.outcome(1) == {"sample": 1000}
+    (window, *_) = watches.tracks[1].reading().windows
+    assert window.quantiles[2].estimate < 0.004
+    assert window.quantiles[2].lower < 0.002
+    assert watches.tracks[1].reading().objective.verdicts["beyond"] == 0
+
+
+def test_comparison_is_of_each_apiserver() -> None:
+    """The ticks of `two` are 0.3 s late, so its own ticks hide that its events are as late."""
+    watches = Watches(identity(1), identity(2, "two"), several=True)
+    for _ in range(60):
         at = watches.now
-        watches.deliver(1, at + 0.1, 0.001)
-        watches.deliver(2, at + 0.1, 0.001)
-        pods_tick = watches.tick(0.05, on="pods")
-        assert pods_tick.revision < 100 * (at + 0.1)
-        watches.ticks(3)
-        one, two = (watches.readings()[number].windows[0].quantiles[0] for number in (1, 2))
-        assert one.upper == two.upper
-        assert one.estimate > two.estimate
-
-    def test_ticks_on_it_are_used_by_a_blind_clock(self) -> None:
-        watches = Watches(identity(1), blind=True)
-        watches.deliver(1, watches.now + 0.1, 0.001)
-        watches.tick(0.05, on="pods")
-        watches.ticks(3)
-        assert watches.readings()[1].windows[0].quantiles[0].upper < 0.07
+        watches.deliver(1, at + 0.24, 0.001)
+        watches.deliver(2, at + 0.24, 0.301)
+        watches.tick(0.25)
+        watches.domain.tick(Reading("events", at + 0.25, at + 0.552, int(100 * (at + 0.55)), "two"))
+        watches.seal(watches.tick(0.75))
+    watches.readings()
+    one, two = (watches.sealer.comparisons[name] for name in ("one", "two"))
+    assert one.combined.events == one.alone.events > 50
+    assert two.combined.events > 50
+    assert two.combined.quantiles[0].estimate > 0.25
+    assert two.alone.quantiles[0].lower == 0
 
 
-def test_counts_beyond_and_late_by_the_cache_need_the_events(watches: Watches) -> None:
-    """A watch whose cache is probed gets its hops."""
-
-    class Cache:
-        median_round_trip = 0.001
-
-        def locate(self, _: Any, received: Any) -> tuple[Any, Any]:
-            return received - 0.02, received - 0.01
-
-    watches.cache = Cache()
-    watches.deliver(1, watches.now + 0.3, 0.5)
-    watches.ticks(3)
-    reading = watches.readings()[1]
-    assert [hop.histogram.total for hop in reading.hops] == [1, 1]
-    assert np.isfinite(reading.timespan.sum)
+def test_queue_waits_keep_the_newest() -> None:
+    waits = QueueWaits()
+    for number in range(2 * WAITS):
+        waits.add(float(number), number + 0.5)
+    assert len(waits) == WAITS
+    assert waits.wait(WAITS - 1) == (WAITS, WAITS + 0.5)
