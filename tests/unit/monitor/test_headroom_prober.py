@@ -6,27 +6,23 @@ import json
 import math
 import random
 import time
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self, cast
 
 import pytest
+import yaml
 
-from tests.unit.monitor.cluster import ANSWER_SECONDS, COMPACTED, CONFIGMAPS, EVENTS, NODES, PODS, Log, Watch, line
+from tests.support.transcripts import replay
+from tests.unit.monitor.cluster import ANSWER_SECONDS, COMPACTED, CONFIGMAPS, EVENTS, NODES, PODS, Watch, line
+from tests.unit.monitor.scene import Scene, Stage, counts, pause
 from watchslo.kube.client import NOTHING, OnSent, Page, Selectors
 from watchslo.kube.representation import Representation
 from watchslo.model import Interval, Reading, Resource
 from watchslo.monitor.headroom_prober import (
-    CONFIRM_SECONDS,
-    FIRST_SECONDS,
-    INTERVAL_SECONDS,
-    KEPT_SECONDS,
-    LIST_SECONDS,
-    LOOK_SECONDS,
-    REFUSED_SECONDS,
-    RETRY_CAP_SECONDS,
-    SHORT_INTERVAL_SECONDS,
     HeadroomProber,
 )
 from watchslo.monitor.oldest_revision import OVERTIME_SECONDS, WATCH_SECONDS, Found, find_oldest, try_revision
@@ -35,12 +31,13 @@ from watchslo.watch.failure import ENDED, Failure, Reason, because
 from watchslo.watch.headroom import FIRST, OPENS, Accepted, TooOld
 from watchslo.watch.lines import LineTooLong
 from watchslo.watch.messages import ListRequest, WatchRequest
-from watchslo.watch.missing_right import AGAIN_SECONDS
 
 HOUR_SECONDS = 3600.0
 BEGAN = 1_000_000  # the first revision
 WELCOME_SECONDS = 30.0  # within which a busy resource has a reading
 WINDOW_SECONDS = 100.0
+GOLDEN = Path(__file__).parents[2] / "golden"
+RESOURCES = {one.key: one for one in (PODS, NODES, CONFIGMAPS, EVENTS)}
 
 
 class FakeWatch:
@@ -224,12 +221,12 @@ class At:
     def __init__(self, caches: Caches, seed: int = 1, budget: float = 5.0) -> None:
         self.caches = caches
         self.budget = budget
-        self._prober = caches.prober = HeadroomProber(
+        self.prober = caches.prober = HeadroomProber(
             lambda: cast("Any", caches.streams), caches.apiserver, lambda: self.budget, random.Random(seed).random
         )
 
     async def __aenter__(self) -> Self:
-        self._task = asyncio.create_task(self._prober.run())
+        self._task = asyncio.create_task(self.prober.run())
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -245,8 +242,112 @@ def reading(caches: Caches, number: int = 0) -> HeadroomReading:
     return found
 
 
-async def pause() -> None:
+async def go_on() -> None:
     """Do not wait."""
+
+
+class HeadroomScene(Scene):
+    """A headroom prober that is driven by text; a transcript begins with the watched resources, and a budget if any.
+
+    - `20 s` lets time pass. `caches NAME VALUE` sets an attribute of the apiserver, and `1 NAME VALUE` of a watch.
+    - `fail nodes forbidden` and `fail all throttled 120` refuse watches, `allow` ends that.
+    - `restart` empties the caches, `hush` ends all changes. `end 1` and `begin 1` remove a watch and bring it back.
+    - `until asked` waits for the next watch of the prober. `look watches` returns those since the last `look`.
+    """
+
+    def __init__(self, beginning: str) -> None:
+        super().__init__()
+        resources, _, budget = beginning.partition(", budget ")
+        self._caches = Caches(*(RESOURCES[key] for key in resources.split()))
+        self._watches = {str(number): watch for number, watch in enumerate(self._caches.streams, 1)}
+        self._at = At(self._caches, budget=float(budget or 5.0))
+        self._looked = 0
+
+    def step(self, text: str) -> str | None:
+        match text.split():
+            case [seconds, "s"]:
+                return self._news(self._wait(float(seconds)))
+            case ["until", "asked"]:
+                self._runner.run(self._until_asked())
+            case ["look", "watches"]:
+                return self._look()
+            case words:
+                self._act(words)
+        return None
+
+    def _act(self, words: list[str]) -> None:
+        caches = self._caches
+        match words:
+            case ["budget", value]:
+                self._at.budget = float(value)
+            case [("restart" | "hush") as verb]:
+                getattr(caches, verb)()
+            case ["end", number]:
+                caches.streams.remove(self._watches[number])
+            case ["begin", number]:
+                caches.streams.append(self._watches[number])
+            case ["fail", "pages", reason]:
+                caches.page_failure = because(Reason(reason))
+            case ["fail", "all", reason, *after]:
+                caches.failure = because(Reason(reason), retry_after=float(after[0]) if after else None)
+            case ["fail", key, reason]:
+                caches.failures[RESOURCES[key]] = because(Reason(reason))
+            case ["allow"]:
+                caches.failure = None
+                caches.failures.clear()
+            case [of, name, written]:
+                setattr(self._watches.get(of, caches), name, yaml.safe_load(written))
+            case _:
+                raise AssertionError(words)
+
+    async def _wait(self, seconds: float) -> None:
+        if not self._tasks:
+            self._begin(self._at.prober.run())
+        await pause(seconds)
+
+    async def _until_asked(self) -> None:
+        asked = len(self._caches.opens)
+        while len(self._caches.opens) == asked:
+            await self._wait(0.1)
+
+    def _look(self) -> str:
+        """Return how many watches each resource had, and how far apart they were."""
+        opens, self._looked = self._caches.opens[self._looked :], len(self._caches.opens)
+        keys = sorted({of.key for _, of, _ in opens})
+        said = []
+        for name in [*keys, *["all"][: len(keys) - 1]]:
+            times = [at for at, of, _ in opens if name in ("all", of.key)]
+            gaps = [later - sooner for sooner, later in pairwise(times)]
+            apart = f", {min(gaps):.0f} to {max(gaps):.0f} s apart" if gaps else ""
+            said.append(f"{len(times)} of {name}{apart}")
+        return "\n".join(said) or "none"
+
+    def _state(self) -> dict[str, str]:
+        pages = Counter(f"{of.key} in {namespace or 'all'}" for _, of, namespace in self._caches.pages)
+        watches = {f"watch {number}": _said(watch.headroom) for number, watch in self._watches.items()}
+        return {"pages": counts(pages)} | watches
+
+
+def _said(found: HeadroomReading | None) -> str:
+    if found is None:
+        return "unknown"
+    reach = f"{found.revisions or 0:.0f} revisions"
+    seconds = f"{found.seconds.lower:.1f} to {found.seconds.upper:.1f} s"
+    list_seconds = "unknown" if found.list_seconds is None else f"{found.list_seconds:.3g} s"
+    facts = {"complete": found.complete, "fits": found.fits, "does not fit": found.fits is False}
+    how = "measured" if found.list_measured else "estimated"
+    return ", ".join([reach, seconds, f"list {list_seconds} {how}", *(name for name in facts if facts[name])])
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    made = Stage(HeadroomScene)
+    yield made
+    made.end()
+
+
+def test_prober_does_what_its_transcripts_say(stage: Stage, golden: Callable[[str, str], None]) -> None:
+    golden("headroom.txt", replay((GOLDEN / "headroom.txt").read_text(), stage.begin))
 
 
 # Results
@@ -299,37 +400,6 @@ async def test_oldest_revision_is_dated_by_its_watch() -> None:
     assert found.revisions == pytest.approx((found.at - caches.committed(found.oldest)) * caches.rate, abs=2)
 
 
-async def test_silent_watch_means_complete_headroom() -> None:
-    caches = Caches(PODS)
-    caches.last = 1, caches.revision()
-    async with At(caches):
-        await asyncio.sleep(WELCOME_SECONDS)
-    found = reading(caches)
-    assert (found.oldest, found.complete, found.fits) == (1, True, True)
-    assert found.seconds == Interval(600.0, math.inf)
-
-
-async def test_undated_headroom_is_counted_in_revisions(log: Log) -> None:
-    caches = Caches(PODS)
-    caches.streams[0].memory = math.inf
-    async with At(caches):
-        await asyncio.sleep(WELCOME_SECONDS)
-    assert not log.events
-    assert reading(caches).seconds == Interval(0.0, math.inf)
-    assert reading(caches).revisions == pytest.approx(WINDOW_SECONDS * caches.rate, abs=2)
-    assert reading(caches).fits is None
-
-
-async def test_cache_that_drops_nothing_is_complete() -> None:
-    caches = Caches(PODS, window=math.inf)
-    caches.restart()
-    async with At(caches):
-        await asyncio.sleep(WELCOME_SECONDS)
-        assert not reading(caches).complete, "one look cannot tell"
-        await asyncio.sleep(max(INTERVAL_SECONDS) + 10.0)
-        assert reading(caches).complete
-
-
 @pytest.mark.parametrize(
     ("said", "outcome"),
     [
@@ -373,7 +443,7 @@ async def test_try_revision_fails_on_an_endless_line(monkeypatch: pytest.MonkeyP
 async def test_find_oldest_fails_if_everything_is_refused() -> None:
     caches = Caches()
     caches.said = [error(410, "Expired", "gone")]
-    found = await find_oldest(cast("Any", caches), PODS, "default", caches.revision, pause)
+    found = await find_oldest(cast("Any", caches), PODS, "default", caches.revision, go_on)
     assert isinstance(found, Failure)
     assert found.reason is Reason.EXPIRED
 
@@ -384,7 +454,7 @@ async def test_storage_is_searched_by_lists(behind: int) -> None:
     caches = Caches()
     newest = caches.revision()
     caches.compacted = newest - behind
-    found = await find_oldest(cast("Any", caches), EVENTS, "default", lambda: newest, pause)
+    found = await find_oldest(cast("Any", caches), EVENTS, "default", lambda: newest, go_on)
     assert isinstance(found, Found)
     assert [revision for _, _, revision in caches.opens] == [FIRST]
     assert len(caches.lists) < OPENS
@@ -406,244 +476,12 @@ async def test_failed_list_of_a_search_is_its_failure() -> None:
     assert found.reason is Reason.FORBIDDEN
 
 
-# Lists
-
-
-async def test_measured_list_replaces_the_estimate() -> None:
-    caches = Caches(PODS, PODS)
-    caches.streams[0].list_seconds, caches.streams[1].list_seconds = 12.0, 14.0
-    async with At(caches):
-        await asyncio.sleep(WELCOME_SECONDS)
-    assert (reading(caches).list_seconds, reading(caches).list_measured) == (14.0, True)
-    assert not caches.pages
-
-
-@pytest.mark.parametrize(
-    ("changes", "seconds"),
-    [
-        ({"objects": 0}, 0.1),
-        ({"objects": 500}, 0.1),
-        ({"objects": 501}, 0.2),
-        ({"remaining": False}, None),
-        ({"page_failure": because(Reason.FORBIDDEN)}, None),
-    ],
-    ids=["none", "a page", "one more", "not counted", "refused"],
-)
-async def test_list_duration_is_estimated_by_one_page(changes: dict[str, Any], seconds: float | None, log: Log) -> None:
-    caches = Caches(PODS)
-    vars(caches).update(changes)
-    async with At(caches):
-        await asyncio.sleep(WELCOME_SECONDS)
-    assert reading(caches).list_seconds == (seconds and pytest.approx(seconds))
-    assert reading(caches).fits is (True if seconds else None)
-    assert not log.events
-
-
-async def test_lists_are_estimated_rarely_in_the_watched_namespaces() -> None:
-    caches = Caches(PODS, PODS, NODES)
-    caches.streams[0].namespace, caches.streams[1].namespace = "b", "a"
-    async with At(caches):
-        await asyncio.sleep(HOUR_SECONDS)
-    assert {(of.key, namespace) for _, of, namespace in caches.pages} == {("pods", "a"), ("nodes", None)}
-    assert 2 * 4 <= len(caches.pages) <= 2 * (HOUR_SECONDS / LIST_SECONDS + 1)
-
-
-# Short headroom
-
-
-async def test_longer_list_is_probed_at_once(log: Log) -> None:
-    caches = Caches(PODS)
-    caches.streams[0].list_seconds = 20.0
-    async with At(caches):
-        await asyncio.sleep(WELCOME_SECONDS)
-        caches.streams[0].list_seconds = 21.0
-        await asyncio.sleep(WELCOME_SECONDS)
-        assert len(caches.opens) == 1, "as good as before"
-        caches.streams[0].list_seconds = 150.0
-        await asyncio.sleep(CONFIRM_SECONDS + 3 * LOOK_SECONDS + 1.0)
-        assert log.events == ["history_short"]
-        assert caches.opens[2][0] - caches.opens[1][0] >= CONFIRM_SECONDS
-
-
-async def test_longer_list_does_not_hurry_a_refusing_apiserver() -> None:
-    caches = Caches(PODS)
-    caches.streams[0].list_seconds = 20.0
-    async with At(caches):
-        await asyncio.sleep(WELCOME_SECONDS)
-        caches.failure = because(Reason.RESET)
-        caches.streams[0].list_seconds = 150.0
-        await asyncio.sleep(KEPT_SECONDS / 2)
-        assert 2 <= len(caches.opens) <= 5
-
-
-@pytest.mark.parametrize("seed", range(5))
-async def test_short_headroom_is_logged_once_and_its_end_soon(seed: int, log: Log) -> None:
-    caches = Caches(PODS)
-    caches.streams[0].list_seconds = 150.0
-    async with At(caches, seed):
-        await asyncio.sleep(600.0)
-        assert reading(caches).fits is False
-        assert len(caches.opens) <= 3 * 600.0 / (min(SHORT_INTERVAL_SECONDS) + CONFIRM_SECONDS)
-        caches.streams[0].list_seconds = 50.0
-        await asyncio.sleep(max(SHORT_INTERVAL_SECONDS) + CONFIRM_SECONDS + 5.0)
-    about = {"apiserver": "10.0.3.7:6443", "resource": "pods", "seconds": pytest.approx(WINDOW_SECONDS, abs=0.3)}
-    assert log.of("history_short") == [{"event": "history_short", **about, "list_seconds": 150.0}]
-    (ended,) = log.of("history_long_enough")
-    assert (ended["seconds"], ended["list_seconds"]) == (about["seconds"], 50.0)
-    assert log.events == ["history_short", "history_long_enough"]
-
-
-async def test_young_cache_is_not_short_headroom(log: Log) -> None:
-    caches = Caches(PODS, window=150.0)
-    caches.streams[0].list_seconds = 60.0
-    async with At(caches):
-        await asyncio.sleep(WELCOME_SECONDS)
-        for _ in range(20):
-            caches.restart()
-            await asyncio.sleep(random.Random(1).uniform(60.0, 600.0))
-        assert reading(caches).fits
-    assert not log.events
-
-
-async def test_unchanged_cache_is_not_complete() -> None:
-    """A burst has filled the cache; it drops nothing now, because no event is added."""
-    caches = Caches(PODS)
-    caches.streams[0].list_seconds = 1000.0
-    async with At(caches):
-        while not caches.opens:  # noqa: ASYNC110 - no event announces it
-            await asyncio.sleep(0.1)
-        caches.hush()
-        for _ in range(10):
-            await asyncio.sleep(max(SHORT_INTERVAL_SECONDS) + CONFIRM_SECONDS)
-            assert not reading(caches).complete
-        assert reading(caches).fits is False
-
-
-async def test_failed_confirmation_is_repeated(log: Log) -> None:
-    caches = Caches(PODS)
-    caches.streams[0].list_seconds = 150.0
-    async with At(caches):
-        while not caches.opens:  # noqa: ASYNC110 - no event announces it
-            await asyncio.sleep(0.1)
-        caches.failure = because(Reason.RESET)
-        await asyncio.sleep(CONFIRM_SECONDS + 10.0)
-        caches.failure = None
-        await asyncio.sleep(200.0)
-        assert reading(caches).fits is False
-    assert [revision == 1 for _, _, revision in caches.opens[:5]] == [True, False, True, False, True]
-    assert log.events == ["history_unknown", "recovered", "history_short"]
-
-
-async def test_short_headroom_is_probed_even_without_events(log: Log) -> None:
-    caches = Caches(PODS)
-    caches.streams[0].list_seconds = 150.0
-    async with At(caches):
-        await asyncio.sleep(100.0)
-        caches.streams[0].event_rate = 0.0
-        caches.window = math.inf
-        await asyncio.sleep(700.0)
-    assert log.events == ["history_short", "history_long_enough"]
-
-
-# Turns
-
-
-@pytest.mark.parametrize("seed", range(20))
-async def test_busy_resource_is_probed_soon_and_then_every_few_minutes(seed: int) -> None:
-    caches = Caches(PODS, NODES, CONFIGMAPS)
-    async with At(caches, seed):
-        await asyncio.sleep(FIRST_SECONDS + 2 * LOOK_SECONDS + 2.0)
-        assert all(stream.headroom for stream in caches.streams)
-        await asyncio.sleep(HOUR_SECONDS)
-    for stream in caches.streams:
-        times = [at for at, of, _ in caches.opens if of == stream.resource]
-        gaps = [later - sooner for sooner, later in pairwise(times)]
-        assert min(INTERVAL_SECONDS) <= min(gaps)
-        assert max(gaps) <= max(INTERVAL_SECONDS) + 10.0
-        assert max(gaps) - min(gaps) > 30.0, "they are jittered"
-
-
-async def test_only_busy_cached_open_resources_are_probed() -> None:
-    caches = Caches(PODS, NODES, CONFIGMAPS, EVENTS)
-    idle, closed, unknown, _ = caches.streams
-    idle.event_rate, closed.up, unknown.known = 0.9, False, False
-    async with At(caches):
-        await asyncio.sleep(HOUR_SECONDS)
-        assert not caches.opens
-        idle.event_rate = 1.0
-        await asyncio.sleep(WELCOME_SECONDS)
-        assert {of for _, of, _ in caches.opens} == {PODS}
-
-
-async def test_watches_of_one_resource_share_a_reading() -> None:
-    caches = Caches(PODS, PODS)
-    caches.streams[1].event_rate = 0.0
-    async with At(caches):
-        await asyncio.sleep(WELCOME_SECONDS)
-        assert caches.streams[0].headroom is caches.streams[1].headroom is not None
-        caches.streams.append(FakeWatch(caches, PODS))
-        await asyncio.sleep(2 * LOOK_SECONDS)
-        assert caches.streams[2].headroom
-    assert len(caches.opens) == 1
-
-
-async def test_old_reading_is_not_shown() -> None:
-    caches = Caches(PODS)
-    async with At(caches):
-        await asyncio.sleep(WELCOME_SECONDS)
-        caches.streams[0].event_rate = 0.0
-        await asyncio.sleep(KEPT_SECONDS / 2)
-        assert caches.streams[0].headroom
-        await asyncio.sleep(KEPT_SECONDS / 2)
-        assert caches.streams[0].headroom is None
-
-
-async def test_resources_without_watches_are_forgotten() -> None:
-    caches = Caches(PODS, NODES)
-    caches.mute = True
-    async with At(caches):
-        while not caches.opens:  # noqa: ASYNC110 - no event announces it
-            await asyncio.sleep(0.1)
-        caches.streams.clear()
-        await asyncio.sleep(60.0)
-        count = len(caches.opens)
-        await asyncio.sleep(HOUR_SECONDS)
-        assert len(caches.opens) == count <= OPENS
-
-
-async def test_returning_resource_is_probed_again() -> None:
-    caches = Caches(PODS)
-    async with At(caches):
-        await asyncio.sleep(WELCOME_SECONDS)
-        (stream,) = caches.streams
-        caches.streams.clear()
-        await asyncio.sleep(WELCOME_SECONDS)
-        stream.up = False
-        caches.streams.append(stream)
-        await asyncio.sleep(WELCOME_SECONDS)
-        assert stream.headroom is None
-        stream.up = True
-        await asyncio.sleep(WELCOME_SECONDS)
-    assert reading(caches).fits
-
-
-async def test_each_apiserver_has_its_own_readings() -> None:
-    first, second = Caches(PODS), Caches(PODS, window=50.0)
-    async with At(first), At(second):
-        await asyncio.sleep(WELCOME_SECONDS)
-    assert reading(first).seconds.lower == pytest.approx(WINDOW_SECONDS, abs=0.5)
-    assert reading(second).seconds.lower == pytest.approx(50.0, abs=0.5)
-
-
 @pytest.mark.parametrize("seed", range(5))
 async def test_cancelled_prober_leaves_no_watch_open(seed: int) -> None:
     caches = Caches(PODS)
     caches.mute = True
     async with At(caches, seed):
         await asyncio.sleep(random.Random(seed).uniform(0.0, WELCOME_SECONDS))
-
-
-# The budget
 
 
 async def test_requests_keep_to_the_budget() -> None:
@@ -654,86 +492,3 @@ async def test_requests_keep_to_the_budget() -> None:
     times = sorted([at for at, _, _ in caches.opens] + [at for at, _, _ in caches.pages])
     assert min(later - sooner for sooner, later in pairwise(times)) >= 2.0 - 1e-6
     assert len(times) > 200
-
-
-async def test_zero_budget_sends_no_requests(log: Log) -> None:
-    caches = Caches(PODS)
-    caches.mute = True
-    async with At(caches, budget=0.0) as at:
-        await asyncio.sleep(HOUR_SECONDS)
-        assert not caches.opens
-        at.budget = 5.0
-        while len(caches.opens) < 3:  # noqa: ASYNC110 - no event announces it
-            await asyncio.sleep(0.1)
-        at.budget = 0.0
-        count = len(caches.opens)
-        await asyncio.sleep(60.0)
-        assert len(caches.opens) <= count + 1, "not even to the end of a search"
-        at.budget = 5.0
-        await asyncio.sleep(30.0)
-        assert caches.streams[0].headroom
-    assert not log.events
-
-
-# Failures
-
-
-async def test_forbidden_watch_is_logged_once_and_retried_rarely(log: Log) -> None:
-    caches = Caches(PODS, NODES)
-    caches.failures[PODS] = because(Reason.FORBIDDEN)
-    async with At(caches):
-        await asyncio.sleep(6 * HOUR_SECONDS)
-        assert len(log.of("history_unknown")) == 1
-        first, *times = [at for at, of, _ in caches.opens if of == PODS]
-        assert AGAIN_SECONDS / 2 <= times[0] - first <= 1.5 * AGAIN_SECONDS + 10.0
-        assert min(later - sooner for sooner, later in pairwise(times)) >= REFUSED_SECONDS / 2
-        assert len(times) >= 3
-        assert sum(of == NODES for _, of, _ in caches.opens) >= 6 * HOUR_SECONDS / max(INTERVAL_SECONDS) - 5
-        caches.failures.clear()
-        await asyncio.sleep(1.5 * REFUSED_SECONDS + 10.0)
-        assert caches.streams[0].headroom
-    assert log.events == ["history_unknown", "recovered"]
-
-
-async def test_start_of_an_apiserver_puts_a_probe_off_by_a_minute_only() -> None:
-    """It refuses everything for a moment."""
-    caches = Caches(PODS)
-    async with At(caches):
-        for _ in range(3):
-            caches.failures[PODS] = because(Reason.FORBIDDEN)
-            asked = len(caches.opens)
-            while len(caches.opens) == asked:  # noqa: ASYNC110 - no event announces this condition
-                await asyncio.sleep(0.3)
-            caches.failures.clear()
-            await asyncio.sleep(1.5 * AGAIN_SECONDS + 30.0)
-            assert caches.streams[0].headroom
-            assert len(caches.opens) > asked + 1
-
-
-async def test_throttling_stops_probes_of_all_resources(log: Log) -> None:
-    caches = Caches(PODS, NODES, CONFIGMAPS)
-    caches.failure = because(Reason.THROTTLED, retry_after=120.0)
-    async with At(caches):
-        await asyncio.sleep(6 * HOUR_SECONDS)
-        times = [at for at, _, _ in caches.opens]
-        assert min(later - sooner for sooner, later in pairwise(times)) >= 120.0
-        assert len(times) <= 20 + 6 * HOUR_SECONDS / RETRY_CAP_SECONDS
-        assert {entry["reason"] for entry in log.of("history_unknown")} == {"throttled"}
-        assert len(log.of("history_unknown")) == 3, "once for each resource"
-        caches.failure = None
-        await asyncio.sleep(2 * RETRY_CAP_SECONDS + WELCOME_SECONDS)
-        assert all(stream.headroom for stream in caches.streams)
-
-
-async def test_other_failures_back_off() -> None:
-    caches = Caches(PODS)
-    caches.failure = because(Reason.RESET)
-    async with At(caches):
-        await asyncio.sleep(HOUR_SECONDS)
-        times = [at for at, _, _ in caches.opens]
-        gaps = [later - sooner for sooner, later in pairwise(times)]
-        assert 60.0 <= gaps[0] <= 125.0
-        assert gaps[-1] > 4 * gaps[0]
-        caches.failure = None
-        await asyncio.sleep(2 * RETRY_CAP_SECONDS)
-        assert caches.streams[0].headroom
