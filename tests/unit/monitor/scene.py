@@ -1,22 +1,24 @@
 """What transcripts are played on: a loop whose time jumps, and the texts of what changed and what was logged."""
 
 import asyncio
+import inspect
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import structlog
 from structlog.testing import CapturingLogger
 
 from tests.support.loop import JumpingLoop
-from tests.support.transcripts import Step
+from tests.support.transcripts import Step, calls, value
 from tests.unit.monitor.inside import set_clocks
 from watchslo.snapshot import HistogramReading
 
 HOSTS = "10.0.0."
+T = TypeVar("T")
 FACTS = (
     *("apiserver", "watch", "resource", "group", "domain", "on", "cause", "guarantee", "reason"),
     *("count", "index", "elsewhere", "left_out", "addresses", "apiservers"),
@@ -77,6 +79,36 @@ class Scene(ABC):
         return "\n".join([*grouped({**changed, **gone}), *entries]) or "nothing"
 
 
+class CallScene(Scene):
+    """A scene of which each line but `5 s` calls a method, with words for its arguments, while the loop runs."""
+
+    def step(self, text: str) -> str | None:
+        match text.split():
+            case [seconds, "s"]:
+                return self._news(self._wait(float(seconds)))
+            case [name, *words] if inspect.iscoroutinefunction(getattr(self, name)):
+                self._runner.run(getattr(self, name)(*map(value, words)))
+                return None
+        return self.now(lambda: calls(self)(text))
+
+    def now(self, call: Callable[[], T]) -> T:
+        """Call while the loop runs."""
+
+        async def run() -> T:
+            return call()
+
+        return self._runner.run(run())
+
+    @abstractmethod
+    async def _run(self) -> object:
+        """What begins when time passes for the first time."""
+
+    async def _wait(self, seconds: float) -> None:
+        if not self._tasks:
+            self._begin(self._run())
+        await asyncio.sleep(seconds)
+
+
 class Stage:
     """Where transcripts are played one after the other, each on a scene of its own."""
 
@@ -111,23 +143,23 @@ def counts(counted: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in sorted(counted.items())) or "none"
 
 
-def shown(value: Any) -> str:
-    match value:
+def shown(figure: Any) -> str:
+    match figure:
         case Mapping():
-            counted = ((" ".join(key) if isinstance(key, tuple) else key, number) for key, number in value.items())
+            counted = ((" ".join(key) if isinstance(key, tuple) else key, number) for key, number in figure.items())
             text = ", ".join(f"{name} {shown(number)}" for name, number in sorted(counted) if number)
         case HistogramReading():
-            text = str(value.total)
-        case _ if is_dataclass(value):
-            text = ", ".join(f"{one.name} {shown(getattr(value, one.name))}" for one in fields(value))
+            text = str(figure.total)
+        case _ if is_dataclass(figure):
+            text = ", ".join(f"{one.name} {shown(getattr(figure, one.name))}" for one in fields(figure))
         case str():
-            text = place(value)
+            text = place(figure)
         case float():
-            text = f"{value:.2g}"
+            text = f"{figure:.2g}"
         case list() | tuple():
-            text = " and ".join(map(shown, value))
+            text = " and ".join(map(shown, figure))
         case _:
-            text = str(value)
+            text = str(figure)
     return text or "nothing"
 
 

@@ -5,14 +5,19 @@ import json
 import math
 import time
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import yaml
 
+from tests.support.transcripts import replay
 from tests.unit.monitor.cluster import PODS, Cluster, Log, Watch, line, nowhere
+from tests.unit.monitor.scene import CallScene, Stage, shown
+from tests.unit.monitor.transcript import figure_at
 from watchslo.clock.burst import Burst, BurstBudget
 from watchslo.clock.domain import Domain
 from watchslo.clock.storage_kind import ApiserverStorage
@@ -37,16 +42,23 @@ from watchslo.monitor.sealer import Sealer
 from watchslo.monitor.watch_identity import WatchIdentity
 from watchslo.monitor.watch_session import WatchSession
 from watchslo.monitor.watch_statistics import WatchStatistics
-from watchslo.snapshot import ApiserverRole, GuaranteeReading, StreamReading
+from watchslo.snapshot import ApiserverRole, StreamReading
 from watchslo.watch.audit import Health
 from watchslo.watch.closes import SETTLE_SECONDS
-from watchslo.watch.failure import Failure, Reason, because
-from watchslo.watch.machine import HEALTHY_SECONDS
+from watchslo.watch.failure import ENDED, Failure, Reason, because
 from watchslo.watch.messages import Batch
 from watchslo.watch.transitions import State
 
 MEBIBYTE = 2**20
+GOLDEN = Path(__file__).parents[2] / "golden"
 ERROR_410 = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}\n'
+SAID: dict[str, bytes | Failure] = {
+    "410": ERROR_410,
+    "end": ENDED,
+    "reset": because(Reason.RESET),
+    "html": b"<html>\n",
+    "endless": b"x" * (MEBIBYTE // 4),
+}
 MEASURES_CREATION = {"representation": "metadata", "creation": True}
 
 
@@ -139,42 +151,150 @@ async def open_watch(cluster: Cluster, **watch: Any) -> AsyncIterator[tuple[Part
     assert parts.session.state is State.HALTED
 
 
-class TestRun:
-    async def test_watch_begins_at_the_revision_of_a_list(self, cluster: Cluster) -> None:
-        async with open_watch(cluster) as (parts, watch):
-            assert parts.session.up
-            assert parts.session.started
-            assert parts.opened.is_set()
-            assert watch.revision == 100
-            assert watch.representation == "table"
+class SessionScene(CallScene):
+    """A watch of pods; a transcript begins with its options."""
 
+    def __init__(self, beginning: str) -> None:
+        super().__init__()
+        self._cluster = Cluster()
+        self._patches.setattr("watchslo.monitor.apiserver.Client", self._cluster.client)
+        self._patches.setattr("watchslo.kube.client._session", self._cluster.session)
+        options = (word.partition("=") for word in beginning.split()[1:])
+        self._parts = self.now(lambda: Parts(**{name: yaml.safe_load(value) for name, _, value in options}))
+
+    async def _run(self) -> None:
+        await self._parts.session.run()
+
+    async def _shut_down(self) -> None:
+        self._parts.session.halt(Reason.SHUTDOWN)
+        async with asyncio.timeout(1):
+            await asyncio.gather(*self._tasks)
+        await super()._shut_down()
+        assert not self._cluster.open_watches()
+        assert self._parts.session.state is State.HALTED
+
+    async def ticking(self, seconds: int) -> None:
+        """Let time pass, with a tick and an evaluation each second."""
+        for _ in range(seconds):
+            await self._wait(1.0)
+            await self._parts.tick(self._cluster.revision)
+            self._parts.evaluate()
+
+    def look(self, path: str) -> str:
+        """Return a figure of the watch, after an evaluation."""
+        self._parts.evaluate()
+        return shown(figure_at(self._parts.reading(), path))
+
+    def apiserver(self, path: str) -> str:
+        """Return a figure of the apiserver."""
+        return shown(figure_at(read_apiserver(self._parts.apiserver, ApiserverRole.MEMBER, None), path))
+
+    def watches(self) -> list[int]:
+        """Return from which revisions watches began."""
+        return [watch.revision for watch in self._cluster.watches]
+
+    def requests(self) -> int:
+        return len(self._cluster.asked)
+
+    async def until_next(self) -> None:
+        """Let time pass until the next watch is open."""
+        opened = len(self._cluster.watches)
+        while len(self._cluster.watches) == opened:
+            await self._wait(1.0)
+
+    def delivered(self, revision: int) -> str:
+        delivered = self._parts.session.deliveries.delivered
+        return f"{delivered.has(revision)}, known since {delivered.floor}"
+
+    def queue_waits(self) -> list[float]:
+        """Return how long the waits lasted for which no other client can be blamed."""
+        waits = self._parts.statistics.queue_waits
+        return [round(until - since, 1) for since, until in map(waits.wait, range(len(waits)))]
+
+    async def tick(self) -> None:
+        await self._parts.tick(self._cluster.revision)
+
+    async def join(self) -> None:
+        """Make the watch a member of the domain."""
+        await self._parts.join(self._cluster)
+        self._parts.lag.resume(time.monotonic())
+
+    def send(self, type_: Any, revision: Any = None, cut: int | None = None) -> None:
+        """Send a line to the watch, or what is named in `SAID`."""
+        said = SAID[str(type_)] if str(type_) in SAID else line(type_, revision)[:cut]
+        self._cluster.watches[-1].send(said)
+
+    def row(self, revision: int) -> None:
+        """Send the change of an object in a table."""
+        found = {"kind": "Table", "metadata": {"resourceVersion": str(revision)}, "rows": [{"cells": ["a"]}]}
+        sent = json.dumps({"type": "MODIFIED", "object": found}).encode() + b"\n"
+        self._cluster.watches[-1].send(sent)
+
+    def hold(self, revision: int) -> None:
+        """Leave an event unread until the next command."""
+        self._cluster.watches[0].kept.append(line("MODIFIED", revision))
+
+    def write(self, type_: str) -> None:
+        self._cluster.write(PODS, type_)
+
+    def revision(self, revision: int) -> None:
+        self._cluster.revision = revision
+
+    def hang(self, kind: str) -> None:
+        self._cluster.hanging.add(kind)
+
+    def refuse(self, kind: str, reason: str) -> None:
+        self._cluster.fail(Reason(reason), kind)
+
+    def allow(self) -> None:
+        self._cluster.failures.clear()
+
+    def expel(self) -> None:
+        self._parts.clock.domain.expel(("service", "pods"))
+
+    def late(self) -> None:
+        """Make a heartbeat late."""
+        self._parts.lag.beat(time.monotonic(), 0.0, 0.0)
+
+    def settle(self) -> None:
+        self._parts.apiserver.closes.settle(time.monotonic() + SETTLE_SECONDS)
+
+    def give_up(self) -> None:
+        self._parts.apiserver.closes.give_up()
+
+    def start_over(self) -> None:
+        self._parts.start_over()
+
+    def reopen(self, reason: str) -> None:
+        self._parts.session.reopen(Reason(reason))
+
+    def halt(self, reason: str) -> None:
+        self._parts.session.halt(Reason(reason))
+
+    def _state(self) -> dict[str, str]:
+        reading, closed = self._parts.reading(), self._parts.reading().outcomes.closed
+        said = [self._parts.session.state, reading.membership, reading.session.representation]
+        facts = {"failing": self._parts.failure(), "closed": closed and shown(closed)}
+        return {"watch": ", ".join(map(str, said))} | {name: fact for name, fact in facts.items() if fact}
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    made = Stage(SessionScene)
+    yield made
+    made.end()
+
+
+def test_watch_does_what_its_transcripts_say(stage: Stage, golden: Callable[[str, str], None]) -> None:
+    golden("watch-session.txt", replay((GOLDEN / "watch-session.txt").read_text(), stage.begin))
+
+
+class TestRun:
     async def test_halt_before_the_run_sends_no_request(self, cluster: Cluster) -> None:
         parts = Parts()
         parts.session.halt(Reason.RELOAD)
         await parts.session.run()
         assert not cluster.asked
-
-    @pytest.mark.parametrize("kind", ["list", "watch"])
-    async def test_halt_during_a_request(self, cluster: Cluster, kind: str) -> None:
-        cluster.hanging.add(kind)
-        parts = Parts()
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(parts.session.run())
-            await asyncio.sleep(10)
-            parts.session.halt(Reason.PAUSED)
-        assert parts.session.state is State.HALTED
-
-    async def test_halt_during_a_backoff(self, cluster: Cluster) -> None:
-        cluster.fail(Reason.REFUSED)
-        parts = Parts()
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(parts.session.run())
-            await asyncio.sleep(10)
-            asked = len(cluster.asked)
-            assert 3 < asked < 8
-            parts.session.halt(Reason.PAUSED)
-            await asyncio.sleep(60)
-        assert len(cluster.asked) == asked
 
     async def test_error_while_it_wakes_up_ends_the_run(
         self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
@@ -187,18 +307,6 @@ class TestRun:
         async with asyncio.timeout(60):
             with pytest.raises(ExceptionGroup):
                 await task
-
-    async def test_events_received_before_a_command_are_taken_in_before_it(self, cluster: Cluster) -> None:
-        parts = Parts()
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(parts.session.run())
-            await asyncio.sleep(0.1)
-            cluster.watches[0].kept += [line("MODIFIED", 10**6), line("MODIFIED", 10**6 + 1)]
-            parts.session.reopen(Reason.ROTATED)
-            await asyncio.sleep(2)
-            assert cluster.watches[1].revision == 10**6 + 1
-            parts.session.halt(Reason.RELOAD)
-        assert parts.reading().received.events["MODIFIED"] == 2
 
     async def test_run_after_a_crash_starts_over(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
         parts = Parts()
@@ -240,64 +348,6 @@ class TestRun:
         assert reading.gaps.seconds == pytest.approx(5.0, abs=0.1)
         assert (reading.lists.relists["start"], reading.lists.relists["errors"]) == (1, 1)
 
-    async def test_ended_watch_is_resumed(self, cluster: Cluster) -> None:
-        async with open_watch(cluster) as (parts, watch):
-            cluster.write(PODS)
-            await asyncio.sleep(HEALTHY_SECONDS)
-            watch.send()
-            await asyncio.sleep(0.1)
-            assert cluster.watches[1].revision == 101
-            assert not parts.reading().outcomes.closed
-            parts.apiserver.closes.settle(time.monotonic() + SETTLE_SECONDS)
-            reading = parts.reading()
-            assert reading.outcomes.closed == {("server", "forced"): 1}
-            assert reading.outcomes.lifetimes.total == 1
-            assert reading.outcomes.opens.total == 2
-
-    async def test_minutes_of_a_watch_that_cannot_be_reopened_are_bad(self, cluster: Cluster) -> None:
-        async with open_watch(cluster) as (parts, watch):
-            assert parts.reading().down_for is None
-            cluster.fail(Reason.REFUSED, "watch")
-            watch.send()
-            for _ in range(30):
-                await asyncio.sleep(5)
-                await parts.tick(cluster.revision)
-                parts.evaluate()
-            reading = parts.reading()
-            assert reading.down_for == pytest.approx(150, abs=0.2)
-            assert reading.track.objective.windows["bad"] == 2
-            cluster.fail(None, "watch")
-            await asyncio.sleep(60)
-            assert parts.session.up
-            assert parts.reading().down_for is None
-
-    async def test_minutes_of_a_watch_without_a_right_have_no_data(self, cluster: Cluster) -> None:
-        async with open_watch(cluster) as (parts, watch):
-            cluster.fail(Reason.FORBIDDEN, "watch")
-            watch.send()
-            for _ in range(30):
-                await asyncio.sleep(5)
-                await parts.tick(cluster.revision)
-                parts.evaluate()
-            assert parts.reading().down_for is None
-            assert parts.reading().track.objective.windows["bad"] == 0
-            cluster.fail(None, "watch")
-            await asyncio.sleep(600)
-
-    async def test_watch_closed_while_behind_is_a_slow_consumer(self, cluster: Cluster) -> None:
-        async with open_watch(cluster) as (parts, watch):
-            await parts.join(cluster)
-            late = cluster.revision + 1
-            cluster.revision += 1
-            for _ in range(4):
-                await parts.tick(cluster.revision)
-                await asyncio.sleep(0.6)
-            cluster.send(PODS, line("MODIFIED", late))
-            watch.send()
-            await asyncio.sleep(0.1)
-            parts.apiserver.closes.give_up()
-            assert parts.reading().outcomes.closed == {("server", "slow_consumer"): 1}
-
     async def test_start_over_forgets_all_revisions(self, cluster: Cluster) -> None:
         async with open_watch(cluster) as (parts, _):
             parts.health.searched(500)
@@ -311,13 +361,6 @@ class TestRun:
             assert cluster.watches[1].revision == 7
             assert parts.reading().lists.relists["domain_reset"] == 1
 
-    async def test_pages_are_counted(self, cluster: Cluster) -> None:
-        async with open_watch(cluster, list="paged") as (parts, _):
-            reading = parts.reading()
-        assert (reading.lists.pages, reading.lists.items, reading.lists.bytes) == (2, 6, 2000)
-        assert reading.outcomes.lists["paged"].total == 1
-        assert read_apiserver(parts.apiserver, ApiserverRole.MEMBER, None).outcomes.lists["paged"].total == 1
-
     async def test_list_durations_begin_at_0_for_the_strategies_of_the_watches(self) -> None:
         """A rate does not see the first list of a series that begins with it; no other strategy has series."""
         parts = Parts(list="stream")
@@ -327,78 +370,24 @@ class TestRun:
         witness = Apiserver("10.0.0.2:6443", nowhere(), Limiter(1000))
         assert not read_apiserver(witness, ApiserverRole.WITNESS, None).outcomes.lists
 
-    async def test_streamed_lists_that_fail_after_their_headers_are_counted(self, cluster: Cluster) -> None:
-        """After the fifth in a row, the list is requested in pages."""
-        async with open_watch(cluster, list="stream") as (parts, _):
-            for cut in range(1, 6):
-                cluster.watches[-1].send(line("ADDED", 40))
-                cluster.watches[-1].send(because(Reason.RESET))
-                while len(cluster.watches) == cut:  # noqa: ASYNC110 (the time is fake)
-                    await asyncio.sleep(1)
-            assert parts.session.up
-            apiserver = read_apiserver(parts.apiserver, ApiserverRole.MEMBER, None)
-            for outcomes in (parts.reading().outcomes, apiserver.outcomes):
-                assert outcomes.failed_lists == {("stream", "reset"): 5}
-                assert (outcomes.fallbacks, outcomes.initial_events) == (1, 5)
-                assert outcomes.lists["paged"].total == 1
-            assert not parts.reading().outcomes.closed
-
-    async def test_list_that_is_given_up_is_no_failed_list(self, cluster: Cluster) -> None:
-        async with open_watch(cluster, list="stream") as (parts, _):
-            parts.session.start_over()
-            assert not parts.reading().outcomes.failed_lists
-
-    async def test_representation_falls_back_to_what_the_server_supports(self, cluster: Cluster) -> None:
-        cluster.fail(Reason.NOT_ACCEPTABLE, "watch")
-        parts = Parts()
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(parts.session.run())
-            await asyncio.sleep(0.5)
-            assert parts.reading().session.representation == "metadata"
-            await asyncio.sleep(60)
-            assert parts.reading().session.representation == "plain"
-            cluster.fail(None, "watch")
-            await asyncio.sleep(90)
-            assert parts.session.up
-            parts.session.halt(Reason.RELOAD)
-
 
 class TestEvents:
-    async def test_events_are_counted_and_measured(self, cluster: Cluster) -> None:
-        async with open_watch(cluster) as (parts, _):
+    async def test_violations_are_counted_and_logged_at_most_once_a_minute(self, cluster: Cluster, log: Log) -> None:
+        async with open_watch(cluster) as (parts, watch):
             await parts.join(cluster)
-            parts.lag.resume(time.monotonic())
-            for type_ in ("ADDED", "MODIFIED", "DELETED"):
-                cluster.write(PODS, type_)
-            await asyncio.sleep(1.1)
-            await parts.tick(cluster.revision)
-            assert parts.unmeasured() == {}
-            reading = parts.reading()
-        assert reading.track.timespan.total == 3
-        assert reading.received.events == {"ADDED": 1, "MODIFIED": 1, "DELETED": 1, "ERROR": 0}
-        assert reading.received.revision == 103
-        assert reading.received.last_wall is not None
-        assert reading.received.bytes > 100
-
-    async def test_events_wait_until_the_domain_is_known(self, cluster: Cluster) -> None:
-        async with open_watch(cluster) as (parts, _):
-            assert parts.reading().membership == "pending"
-            await parts.tick(cluster.revision)
-            cluster.write(PODS)
+            for revision in (50, 60, 70):
+                watch.send(line("MODIFIED", revision))
+                await asyncio.sleep(0.1)
+            violated = parts.reading().guarantees.violations
+            assert {name: count for name, count in violated.items() if count} == {"resumable": 3}
+            await asyncio.sleep(60)
+            watch.send(line("MODIFIED", 80))
             await asyncio.sleep(0.1)
-            assert parts.unmeasured() == {}
-            assert parts.reading().track.timespan.total == 0
-            await parts.join(cluster)
-            await parts.tick(cluster.revision)
-            assert parts.unmeasured() == {}
-            assert parts.reading().track.timespan.total == 1
-
-    async def test_events_of_another_domain_are_unmeasured(self, cluster: Cluster) -> None:
-        async with open_watch(cluster) as (parts, _):
-            parts.clock.domain.expel(("service", "pods"))
-            cluster.write(PODS)
-            await asyncio.sleep(0.1)
-            assert parts.unmeasured() == {"domain": 1}
+        place = {"watch": "mine", "resource": "pods", "apiserver": "service", "guarantee": "resumable"}
+        lines = [{**place, **found} for found in ({"count": 1, "oldest": 50}, {"count": 3, "oldest": 80})]
+        assert log.of("guarantee_violated") == [
+            {"event": "guarantee_violated", **found, "newest": found["oldest"]} for found in lines
+        ]
 
     async def test_wait_of_each_request_is_noted_and_no_duration(self, cluster: Cluster) -> None:
         """Two requests are refused, and the third is given up while it waits."""
@@ -419,22 +408,6 @@ class TestEvents:
             assert [until - cut for _, until in waits] == pytest.approx([10.0, 20.0, 25.0, 30.0], abs=0.01)
             assert parts.session.outcomes.opens.reading().sum < 0.01
 
-    @pytest.mark.parametrize(("reason", "noted"), [(Reason.UNAUTHORIZED, 1), (Reason.SERVER_ERROR, 0)], ids=str)
-    async def test_time_without_a_right_is_noted_until_the_watch_is_open(
-        self, cluster: Cluster, reason: Reason, noted: int
-    ) -> None:
-        """Other clients received in time what this one could not."""
-        async with open_watch(cluster) as (parts, watch):
-            cluster.fail(reason, "watch")
-            watch.send()
-            await asyncio.sleep(40)
-            cluster.fail(None, "watch")
-            await asyncio.sleep(120)
-            assert parts.session.up
-            waits = parts.statistics.queue_waits
-            lasted = [until - since for since, until in (waits.wait(number) for number in range(len(waits)))]
-            assert [seconds > 30 for seconds in lasted] == [True] * noted
-
     async def test_age_of_a_revision_from_before_a_suspend_has_no_upper_bound(self, cluster: Cluster) -> None:
         async with open_watch(cluster) as (parts, _):
             await parts.join(cluster)
@@ -448,127 +421,6 @@ class TestEvents:
             parts.lag.own_delays.add_stop(now - 0.05, now)
             assert parts.statistics.commit_bounds(revision, now) == Interval(before.lower, math.inf)
 
-    async def test_tainted_events_are_unmeasured(self, cluster: Cluster) -> None:
-        async with open_watch(cluster) as (parts, _):
-            await parts.join(cluster)
-            parts.lag.beat(time.monotonic(), 0.0, 0.0)
-            await asyncio.sleep(0.2)
-            cluster.write(PODS)
-            await asyncio.sleep(0.1)
-            assert parts.unmeasured() == {"tainted": 1}
-
-    async def test_bookmarks_are_counted_and_dated(self, cluster: Cluster) -> None:
-        async with open_watch(cluster) as (parts, watch):
-            assert parts.reading().received.bookmark_age is None
-            watch.send(line("BOOKMARK", 200))
-            await asyncio.sleep(3)
-            reading = parts.reading()
-        assert reading.received.bookmarks == 1
-        assert reading.received.bookmark_age == pytest.approx(3)
-        assert reading.received.revision == 200
-
-    async def test_violations_are_counted_and_logged_at_most_once_a_minute(self, cluster: Cluster, log: Log) -> None:
-        async with open_watch(cluster) as (parts, watch):
-            await parts.join(cluster)
-            for revision in (50, 60, 70):
-                watch.send(line("MODIFIED", revision))
-                await asyncio.sleep(0.1)
-            violated = parts.reading().guarantees.violations
-            assert {name: count for name, count in violated.items() if count} == {"resumable": 3}
-            await asyncio.sleep(60)
-            watch.send(line("MODIFIED", 80))
-            await asyncio.sleep(0.1)
-        place = {"watch": "mine", "resource": "pods", "apiserver": "service", "guarantee": "resumable"}
-        lines = [{**place, **found} for found in ({"count": 1, "oldest": 50}, {"count": 3, "oldest": 80})]
-        assert log.of("guarantee_violated") == [
-            {"event": "guarantee_violated", **found, "newest": found["oldest"]} for found in lines
-        ]
-
-    async def test_only_unknown_late_events_end_what_is_known_of_deliveries(self, cluster: Cluster) -> None:
-        def row(revision: int) -> bytes:
-            metadata = {"resourceVersion": str(revision)}
-            found = {"kind": "Table", "metadata": metadata, "rows": [{"cells": ["a"]}]}
-            return json.dumps({"type": "MODIFIED", "object": found}).encode() + b"\n"
-
-        async with open_watch(cluster) as (parts, watch):
-            await parts.join(cluster)
-            delivered = parts.session.deliveries.delivered
-            watch.send(row(201) + row(202) + row(202))
-            await asyncio.sleep(0.1)
-            assert (delivered.has(201), delivered.floor) == (True, 100)
-            watch.send(row(150))
-            await asyncio.sleep(0.1)
-            assert (delivered.has(201), delivered.floor) == (None, 202)
-            found = parts.reading().guarantees.violations
-            assert {name for name, count in found.items() if count} == {"unique", "ordered"}
-
-    async def test_checks_of_guarantees_are_counted(self, cluster: Cluster) -> None:
-        async with open_watch(cluster) as (parts, watch):
-            await parts.join(cluster)
-            watch.send(b"".join(line(*each) for each in (("MODIFIED", 201), ("MODIFIED", 202), ("BOOKMARK", 203))))
-            watch.send(line("MODIFIED", 203))
-            await asyncio.sleep(0.1)
-            assert parts.reading().guarantees == GuaranteeReading(
-                {"ordered": 3, "unique": 3, "bookmarkable": 4, "resumable": 1, "reliable": 0},
-                {"ordered": 0, "unique": 0, "bookmarkable": 1, "resumable": 0, "reliable": 0},
-            )
-
-    async def test_types_are_checked_with_an_inventory_and_selectors_where_they_can_be_judged(
-        self, cluster: Cluster
-    ) -> None:
-        options = {"list": "paged", "inventory": True, "namespace": "default"}
-        async with open_watch(cluster, **options) as (parts, watch):
-            await parts.join(cluster)
-            watch.send(line("MODIFIED", 201))
-            await asyncio.sleep(0.1)
-            checked = parts.reading().guarantees.checked
-            assert (checked["ordered"], checked["typed"], checked["filtered"]) == (1, 1, 0)
-
-    async def test_garbage_lines_are_counted(self, cluster: Cluster) -> None:
-        async with open_watch(cluster) as (parts, watch):
-            watch.send(b"<html>\n" + line("MODIFIED", "abc") + line("RENAMED", 101))
-            await asyncio.sleep(0.1)
-            assert parts.reading().received.events["ERROR"] == 2
-            assert parts.unmeasured() == {"unparsable": 1}
-            assert parts.session.up
-
-    async def test_expired_error_event_causes_a_relist(self, cluster: Cluster, log: Log) -> None:
-        async with open_watch(cluster) as (parts, watch):
-            cluster.revision += 1
-            watch.send(ERROR_410 + line("MODIFIED", 101))
-            await asyncio.sleep(15)
-            reading = parts.reading()
-            assert parts.session.up
-        assert reading.lists.expired["stream"] == reading.lists.relists["expired"] == 1
-        assert not watch.open
-        assert log.of("relist")[0]["reason"] == "expired"
-
-    async def test_endless_line_closes_the_watch(self, cluster: Cluster) -> None:
-        async with open_watch(cluster) as (parts, watch):
-            for _ in range(5):
-                watch.send(b"x" * (MEBIBYTE // 4))
-            await asyncio.sleep(0.1)
-            assert parts.reading().outcomes.closed == {("server", "oversize"): 1}
-
-    async def test_cut_line_is_an_early_eof(self, cluster: Cluster) -> None:
-        async with open_watch(cluster) as (parts, watch):
-            watch.send(line("MODIFIED", 101)[:20])
-            watch.send()
-            await asyncio.sleep(0.1)
-            assert parts.reading().outcomes.closed == {("network", "early_eof"): 1}
-
-    async def test_list_from_the_past_is_time_travel(self, cluster: Cluster) -> None:
-        async with open_watch(cluster) as (parts, watch):
-            cluster.write(PODS)
-            await asyncio.sleep(0.1)
-            cluster.revision = 50
-            watch.send(ERROR_410)
-            await asyncio.sleep(13)
-            assert read_apiserver(parts.apiserver, ApiserverRole.MEMBER, None).time_travel.count > 0
-            last = parts.reading().session.last_failure
-            assert last
-            assert last.reason == "time_travel"
-
     async def test_non_numeric_revision_is_unparsable(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(cluster, "revision_of", lambda _: None)
         parts = Parts()
@@ -581,25 +433,6 @@ class TestEvents:
 
 
 class TestFailures:
-    async def test_failures_are_logged_once_and_resolved_when_the_watch_stays_open(
-        self, cluster: Cluster, log: Log
-    ) -> None:
-        async with open_watch(cluster) as (parts, _):
-            for _ in range(600):  # it opens and closes repeatedly
-                cluster.revision += 1
-                cluster.send(PODS, ERROR_410)
-                await asyncio.sleep(0.2)
-                parts.unmeasured()
-            assert not log.of("recovered")
-            await asyncio.sleep(90)
-            assert parts.session.up
-            assert parts.failure() == "The apiserver no longer has this revision."
-            parts.unmeasured()
-            assert parts.failure() is None
-            assert parts.reading().session.last_failure is not None
-        assert [entry["reason"] for entry in log.of("watch_closed")] == ["expired", "shutdown"]
-        assert log.of("recovered")[0]["failures"] == parts.reading().lists.expired["stream"] > 3
-
     async def test_failures_last_while_a_parallel_list_fails(self, cluster: Cluster, log: Log) -> None:
         answer = cluster.list_page
 

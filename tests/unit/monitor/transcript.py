@@ -185,10 +185,10 @@ def _figures(snapshot: Snapshot, of: str, path: str) -> list[str]:
         "apiservers": {place(one.name): one for one in snapshot.apiservers},
         "streams": {f"{one.watch}@{place(one.apiserver)}": one for one in snapshot.streams},
     }
-    return grouped({name: shown(_at(one, path)) for name, one in parts[of].items()})
+    return grouped({name: shown(figure_at(one, path)) for name, one in parts[of].items()})
 
 
-def _at(value: Any, path: str) -> Any:
+def figure_at(value: Any, path: str) -> Any:
     """Return what a path of attributes, keys and numbers leads to; None if a part is missing."""
     for part in path.split("."):
         if isinstance(value, Mapping):
