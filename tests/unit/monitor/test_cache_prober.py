@@ -2,15 +2,20 @@
 
 import asyncio
 import contextlib
+import re
 import time
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from tests.support.transcripts import calls, replay
 from tests.unit.monitor.cluster import CONFIGMAPS, EVENTS, NODES, PODS, Log
+from tests.unit.monitor.scene import CallScene, Stage
 from watchslo.clock.cache import CacheClock
 from watchslo.kube.client import CLOSED
 from watchslo.latency.bins import Bins
@@ -19,9 +24,7 @@ from watchslo.latency.own_delay import OwnDelays
 from watchslo.latency.track import Track
 from watchslo.model import Reading, Resource, Source
 from watchslo.monitor.cache_prober import (
-    LINGER_SECONDS,
     REFUSED_SECONDS,
-    STEP_SECONDS,
     TURN_SECONDS,
     CacheProber,
     Rota,
@@ -30,16 +33,17 @@ from watchslo.monitor.cache_prober import (
 from watchslo.monitor.task_supervisor import RESTART_SECONDS
 from watchslo.monitor.watch_statistics import WatchStatistics
 from watchslo.watch.failure import Failure, Phase, Reason, because
-from watchslo.watch.missing_right import AGAIN_SECONDS
 
 A1, A2, A3 = (("a", resource) for resource in ("configmaps", "nodes", "pods"))
 B1, B2 = (("b", resource) for resource in ("configmaps", "nodes"))
 C1 = ("c", "configmaps")
 IDLE, ASKED = Want(), Want(asked=True)
 BUDGET = 5.0
+GOLDEN = Path(__file__).parents[2] / "golden"
+RESOURCES = {one.key: one for one in (PODS, NODES, CONFIGMAPS, EVENTS)}
 
 
-def late(lateness: float = 1.0, *, asked: bool = False) -> Want:
+def late_by(lateness: float = 1.0, *, asked: bool = False) -> Want:
     return Want(needed=True, asked=asked, lateness=lateness)
 
 
@@ -49,82 +53,34 @@ class TestRota:
         [
             ({}, ()),
             ({A1: IDLE, B1: IDLE}, ()),
-            ({A1: late()}, (A1,)),
+            ({A1: late_by()}, (A1,)),
             ({A1: ASKED}, (A1,)),
-            ({A1: late(1), B1: late(2)}, (B1, A1)),
-            ({A1: late(1), A2: late(2)}, (A2, A1)),
-            ({A1: late(1), A2: late(3), A3: late(2)}, (A2, A3)),
+            ({A1: late_by(1), B1: late_by(2)}, (B1, A1)),
+            ({A1: late_by(1), A2: late_by(2)}, (A2, A1)),
+            ({A1: late_by(1), A2: late_by(3), A3: late_by(2)}, (A2, A3)),
             # one of each apiserver before a second of any
-            ({A1: late(3), A2: late(2), B1: late(1)}, (A1, B1)),
-            ({A1: late(1), A2: late(3), B1: late(2), C1: late(2.5)}, (A2, C1)),
+            ({A1: late_by(3), A2: late_by(2), B1: late_by(1)}, (A1, B1)),
+            ({A1: late_by(1), A2: late_by(3), B1: late_by(2), C1: late_by(2.5)}, (A2, C1)),
             ({A1: ASKED, A2: ASKED, B1: ASKED}, (A1, B1)),
             # late watches before configured ones
-            ({A1: ASKED, B1: late(0)}, (B1, A1)),
-            ({A1: ASKED, B1: late(1), B2: late(2)}, (B2, B1)),
-            ({A1: late(1, asked=True), B1: late(2)}, (B1, A1)),
+            ({A1: ASKED, B1: late_by(0)}, (B1, A1)),
+            ({A1: ASKED, B1: late_by(1), B2: late_by(2)}, (B2, B1)),
+            ({A1: late_by(1, asked=True), B1: late_by(2)}, (B1, A1)),
             # a watch that needs its hops, with unknown lateness
-            ({A1: late(0), B1: late(0.3), C1: late(0.2)}, (B1, C1)),
+            ({A1: late_by(0), B1: late_by(0.3), C1: late_by(0.2)}, (B1, C1)),
         ],
     )
     def test_rota_chooses_two_caches(self, wants: Mapping[Source, Want], chosen: tuple[Source, ...]) -> None:
         assert Rota().choose(wants, 1000.0) == chosen
 
-    def test_rota_lets_each_cache_finish_its_turn(self) -> None:
-        rota = Rota()
-        assert set(rota.choose({A1: late(1), B1: late(1)}, 1000.0)) == {A1, B1}
-        newcomers = {A1: late(1), B1: late(1), A2: late(9), B2: late(9), C1: late(9)}
-        assert set(rota.choose(newcomers, 1000.0 + TURN_SECONDS - 1)) == {A1, B1}
-        assert set(rota.choose(newcomers, 1000.0 + TURN_SECONDS)) == {A2, B2}
-
-    def test_rota_ends_second_turn_of_an_apiserver_if_another_needs_one(self) -> None:
-        rota = Rota()
-        assert rota.choose({A1: late(2), A2: late(1)}, 1000.0) == (A1, A2)
-        assert rota.choose({A1: late(2), A2: late(1), B1: late(0.5)}, 1001.0) == (A1, B1)
-
-    def test_rota_ends_turns_without_need_if_another_is_late(self) -> None:
-        rota = Rota()
-        assert rota.choose({A1: ASKED, B1: ASKED}, 1000.0) == (A1, B1)
-        assert rota.choose({A1: ASKED, B1: ASKED, A2: late()}, 1001.0) == (A2, B1)
-        assert rota.choose({A1: ASKED, B1: ASKED, A2: late(), B2: late()}, 1002.0) == (A2, B2)
-
     def test_rota_gives_each_cache_a_turn(self) -> None:
         rota, turns = Rota(), dict.fromkeys((A1, A2, A3, B1, B2), 0)
-        wants = {source: late(number) for number, source in enumerate(turns)}
+        wants = {source: late_by(number) for number, source in enumerate(turns)}
         for second in range(10 * round(TURN_SECONDS)):
             for source in rota.choose(wants, 1000.0 + second):
                 turns[source] += 1
         assert set(turns.values()) <= {round(count * TURN_SECONDS) for count in (3, 4, 5, 6)}
         assert sum(turns.values()) == 20 * TURN_SECONDS
-
-    def test_rota_keeps_two_caches_if_no_other_waits(self) -> None:
-        rota = Rota()
-        for second in range(200):
-            assert set(rota.choose({A1: late(), A2: late()}, 1000.0 + second)) == {A1, A2}
-
-    def test_rota_lingers_after_the_need(self) -> None:
-        rota = Rota()
-        rota.choose({A1: late()}, 1000.0)
-        assert rota.choose({A1: IDLE}, 1000.0 + LINGER_SECONDS - 0.1) == (A1,)
-        assert rota.choose({A1: IDLE}, 1000.0 + LINGER_SECONDS) == ()
-
-    def test_rota_lingers_again_after_each_need(self) -> None:
-        rota = Rota()
-        for second in range(0, 300, 50):
-            assert rota.choose({A1: late()}, 1000.0 + second) == (A1,)
-            assert rota.choose({A1: IDLE}, 1049.0 + second) == (A1,)
-
-    def test_rota_remembers_the_need_of_an_unreadable_cache(self) -> None:
-        rota = Rota()
-        rota.choose({A1: late()}, 1000.0)
-        assert rota.choose({}, 1010.0) == ()
-        assert rota.choose({A1: IDLE}, 1020.0) == (A1,)
-
-    def test_rota_gives_new_caches_a_turn_first(self) -> None:
-        """A cache that was not wanted for a while has lost its turn."""
-        rota = Rota()
-        rota.choose({A1: late(), A2: late()}, 1000.0)
-        rota.choose({A2: late(), A3: late()}, 1001.0)
-        assert rota.choose({A1: late(), A2: late(), A3: late()}, 1000.0 + TURN_SECONDS) == (A3, A1)
 
 
 class Apiserver:
@@ -253,41 +209,89 @@ def b() -> Apiserver:
     return Apiserver("b")
 
 
-async def test_healthy_watch_and_uncached_resource_have_no_cache_reads(a: Apiserver) -> None:
-    async with probing(FakeWatch(a), FakeWatch(a, EVENTS, late=1.0, asks=True)) as world:
-        await asyncio.sleep(3600)
-        assert a.sent == []
-        assert world.probed == set()
+class CacheScene(CallScene):
+    """Caches that are read; a transcript begins with watches as `a/pods=1.5`: apiserver, resource and lateness."""
+
+    def __init__(self, beginning: str) -> None:
+        super().__init__()
+        self._apiservers: dict[str, Apiserver] = {}
+        self._streams = [self._watch(*re.split("[/=]", word)) for word in beginning.split()]
+        self._world = World(*self._streams)
+        self._read: Counter[str] = Counter()
+
+    def _watch(self, apiserver: str, key: str, late: str) -> FakeWatch:
+        of = self._apiservers.setdefault(apiserver, Apiserver(apiserver))
+        return FakeWatch(of, RESOURCES[key], float(late))
+
+    async def _run(self) -> None:
+        await self._world.prober.run()
+
+    def apiserver(self, name: str, fact: str, value: Any) -> None:
+        setattr(self._apiservers[name], fact, value)
+
+    def watch(self, number: int, fact: str, value: Any) -> None:
+        setattr(self._streams[number - 1], fact, value)
+
+    def asks(self, number: int, *, hops: bool) -> None:
+        self._streams[number - 1].desired.watch.hops = hops
+
+    def fail(self, name: str, key: str, reason: str, after: float | None = None) -> None:
+        self._apiservers[name].fail(RESOURCES[key], Reason(reason), after)
+
+    def leave(self, name: str) -> None:
+        """Close the client of an apiserver."""
+        self._apiservers[name].failures["pods"] = CLOSED
+
+    def allow(self, name: str) -> None:
+        self._apiservers[name].failures.clear()
+
+    def remove(self, number: int) -> None:
+        self._world.streams.remove(self._streams[number - 1])
+
+    def budget(self, reads: float) -> None:
+        self._world.budget = reads
+
+    def reads(self) -> str:
+        """Return how often each cache was read since the last look, and how far apart."""
+        said = []
+        for apiserver in self._apiservers.values():
+            for key in RESOURCES:
+                name, times = f"{apiserver.name}/{key}", [sent for sent, of in apiserver.sent if of == key]
+                times, self._read[name] = times[self._read[name] :], len(times)
+                apart = gaps(times)
+                how = f", {min(apart):.1f} to {max(apart):.1f} s apart" if apart else ""
+                said += [f"{name} {len(times)}{how}"] if times else []
+        return "\n".join(said) or "none"
+
+    def _state(self) -> dict[str, str]:
+        return {"probed": " ".join(sorted(map("/".join, self._world.probed))) or "nothing"}
 
 
-@pytest.mark.parametrize(("random", "gap"), [(0.0, 0.1), (0.5, 0.2), (1.0, 0.3)])
-async def test_cache_of_late_watch_is_read_within_the_budget(a: Apiserver, random: float, gap: float) -> None:
-    async with probing(FakeWatch(a, late=1.0)) as world:
-        world.random = random
-        await asyncio.sleep(60)
-        assert gaps(sent for sent, _ in a.sent[1:]) == {gap}
+class Choices(Rota):
+    """A rota that is driven by text; a need is written as `a/pods:1`, a configured cache as `a/pods:?`."""
+
+    def at(self, seconds: float, *wants: str) -> str:
+        """Return the caches that are chosen, in order."""
+        split = (re.split("[/:]", want) for want in wants)
+        made = {
+            (name, key): ASKED if late == "?" else late_by(float(late)) if late else IDLE for name, key, late in split
+        }
+        return " ".join(map("/".join, self.choose(made, 1000.0 + seconds))) or "none"
 
 
-async def test_two_caches_share_the_budget(a: Apiserver, b: Apiserver) -> None:
-    async with probing(FakeWatch(a, late=1.0), FakeWatch(b, late=1.0), FakeWatch(b, NODES, late=0.5)):
-        await asyncio.sleep(60)
-        assert len(a.sent) + len(b.sent) == pytest.approx(60 * BUDGET, rel=0.05)
-        assert a.count(PODS) == pytest.approx(30 * BUDGET, rel=0.05)
-        assert b.count(NODES) == pytest.approx(b.count(PODS), rel=0.2)
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    made = Stage(CacheScene)
+    yield made
+    made.end()
 
 
-async def test_watches_of_one_cache_share_its_clock(a: Apiserver, b: Apiserver) -> None:
-    late, same, elsewhere, other = FakeWatch(a, late=1.0), FakeWatch(a), FakeWatch(b), FakeWatch(a, NODES)
-    async with probing(late, same, elsewhere, other):
-        await asyncio.sleep(5)
-        assert late.cache_clock is not None
-        clock = late.cache_clock
-        assert clock is same.cache_clock
-        assert late.cache_clock.median_round_trip == pytest.approx(0.001)
-        assert not elsewhere.probed
-        assert not other.probed
-        await asyncio.sleep(10 * TURN_SECONDS)
-        assert late.cache_clock is clock, "it stays the same while the cache is read"
+def test_prober_does_what_its_transcripts_say(stage: Stage, golden: Callable[[str, str], None]) -> None:
+    golden("caches.txt", replay((GOLDEN / "caches.txt").read_text(), stage.begin))
+
+
+def test_rota_does_what_its_transcripts_say(golden: Callable[[str, str], None]) -> None:
+    golden("cache-rota.txt", replay((GOLDEN / "cache-rota.txt").read_text(), lambda _: calls(Choices())))
 
 
 async def test_nothing_is_kept_of_caches_and_apiservers_without_watches(a: Apiserver) -> None:
@@ -311,127 +315,18 @@ async def test_nothing_is_kept_of_caches_and_apiservers_without_watches(a: Apise
         assert world.prober._probes.keys() == world.prober._rota._needed.keys() | world.prober._rota._began.keys()
 
 
-async def test_probe_ends_after_lingering(a: Apiserver) -> None:
-    stream = FakeWatch(a, late=1.0)
-    async with probing(stream) as world:
-        await asyncio.sleep(10.5)
-        stream.late = 0.0
-        await asyncio.sleep(LINGER_SECONDS - 2)
-        assert world.probed
-        await asyncio.sleep(2)
-        assert not world.probed
-        asked = len(a.sent)
-        await asyncio.sleep(60)
-        assert len(a.sent) == asked
-
-
-async def test_configured_cache_is_read_until_reload(a: Apiserver) -> None:
-    stream = FakeWatch(a, asks=True)
-    async with probing(stream) as world:
-        await asyncio.sleep(600)
-        assert len(a.sent) == pytest.approx(600 * BUDGET, rel=0.05)
-        stream.desired.watch.hops = False
-        await asyncio.sleep(2 * STEP_SECONDS)
-        assert world.probed == set()
-
-
-async def test_latest_watches_are_probed_first(a: Apiserver) -> None:
-    streams = [FakeWatch(a, resource, late) for resource, late in ((PODS, 0.5), (NODES, 2.0), (CONFIGMAPS, 1.0))]
-    async with probing(*streams) as world:
-        assert world.probed == {("a", "nodes"), ("a", "configmaps")}
-        await asyncio.sleep(TURN_SECONDS + STEP_SECONDS)
-        assert ("a", "pods") in world.probed
-        await asyncio.sleep(600)
-        counts = [a.count(stream.resource) for stream in streams]
-        assert min(counts) > 0.4 * max(counts)  # the latest of all may be read more often
-
-
-async def test_lateness_is_relative_to_the_threshold(a: Apiserver) -> None:
-    streams = [FakeWatch(a, PODS, 3.0), FakeWatch(a, NODES, 2.0), FakeWatch(a, CONFIGMAPS, 1.8)]
-    streams[1].threshold = streams[2].threshold = 1.0
-    async with probing(*streams) as world:
-        assert world.probed == {("a", "nodes"), ("a", "configmaps")}
-
-
-async def test_hanging_read_does_not_delay_another_cache(a: Apiserver, b: Apiserver) -> None:
-    a.seconds = 5.0
-    a.fail(PODS, Reason.TIMEOUT)
-    async with probing(FakeWatch(a, late=2.0), FakeWatch(b, late=1.0)):
-        await asyncio.sleep(60)
-        assert gaps(sent for sent, _ in b.sent[1:]) == {0.4}
-        assert 0 < len(a.sent) <= 10
-
-
-async def test_reads_of_one_cache_do_not_overlap(a: Apiserver) -> None:
-    a.seconds = 1.5
-    async with probing(FakeWatch(a, late=1.0)):
-        await asyncio.sleep(60)
-        assert gaps(sent for sent, _ in a.sent) == {1.5}
-
-
-async def test_retry_after_is_obeyed_for_the_whole_apiserver(a: Apiserver, log: Log) -> None:
-    async with probing(FakeWatch(a, late=2.0), FakeWatch(a, NODES, late=1.0)):
-        await asyncio.sleep(10.05)
-        a.fail(PODS, Reason.THROTTLED, retry_after=30)
-        await asyncio.sleep(0.5)
-        throttled = time.monotonic()
-        await asyncio.sleep(29)
-        assert [sent for sent, _ in a.sent if sent > throttled] == []
-        a.failures.clear()
-        await asyncio.sleep(10)
-        assert a.count(PODS, since=throttled) > 0
-    assert len(log.of("probe_failed")) == len(log.of("recovered")) == 1
-    assert (log.of("probe_failed")[0]["apiserver"], log.of("probe_failed")[0]["on"]) == ("a", "pods")
-
-
-async def test_failures_slow_reads_down(a: Apiserver, log: Log) -> None:
-    a.fail(PODS, Reason.SERVER_ERROR)
-    stream = FakeWatch(a, late=1.0)
-    async with probing(stream):
-        await asyncio.sleep(600)
-        assert len(a.sent) < 25
-        assert stream.probed
-        a.failures.clear()
-        await asyncio.sleep(120)
-        assert a.count(PODS, since=time.monotonic() - 10) == pytest.approx(10 * BUDGET, abs=1)
-    assert len(log.of("probe_failed")) == 1
-
-
-@pytest.mark.parametrize("reason", [Reason.NOT_FOUND, Reason.UNPARSABLE])
-async def test_unreadable_cache_gives_its_turn_to_others(a: Apiserver, reason: Reason) -> None:
-    a.fail(PODS, reason)
-    streams = [FakeWatch(a, late=3.0), FakeWatch(a, NODES, late=2.0), FakeWatch(a, CONFIGMAPS, late=1.0)]
-    async with probing(*streams) as world:
-        await asyncio.sleep(REFUSED_SECONDS - 1)
-        assert a.count(PODS) == 1
-        assert world.probed == {("a", "nodes"), ("a", "configmaps")}
-        a.failures.clear()
-        await asyncio.sleep(2 * TURN_SECONDS)
-        assert a.count(PODS) > 2
-
-
-async def test_cache_that_may_not_be_read_is_tried_again_after_a_minute_and_then_seldom(a: Apiserver) -> None:
-    a.fail(PODS, Reason.FORBIDDEN)
-    async with probing(FakeWatch(a, late=3.0), FakeWatch(a, NODES, late=2.0), FakeWatch(a, CONFIGMAPS, late=1.0)):
-        await asyncio.sleep(AGAIN_SECONDS - 1)
-        assert a.count(PODS) == 1
-        await asyncio.sleep(REFUSED_SECONDS)
-        assert a.count(PODS) == 2
-        await asyncio.sleep(REFUSED_SECONDS)
-        assert a.count(PODS) == 3
-
-
-async def test_each_start_of_an_apiserver_hides_its_caches_for_a_minute_only(a: Apiserver) -> None:
-    """It refuses everything for a moment."""
-    stream = FakeWatch(a, late=1.0)
-    async with probing(stream):
-        for _ in range(3):
-            a.fail(PODS, Reason.FORBIDDEN)
-            await asyncio.sleep(2 * STEP_SECONDS)
-            a.failures.clear()
-            assert not stream.probed
-            await asyncio.sleep(AGAIN_SECONDS + STEP_SECONDS)
-            assert stream.probed
+async def test_watches_of_one_cache_share_its_clock(a: Apiserver, b: Apiserver) -> None:
+    late, same, elsewhere, other = FakeWatch(a, late=1.0), FakeWatch(a), FakeWatch(b), FakeWatch(a, NODES)
+    async with probing(late, same, elsewhere, other):
+        await asyncio.sleep(5)
+        assert late.cache_clock is not None
+        clock = late.cache_clock
+        assert clock is same.cache_clock
+        assert late.cache_clock.median_round_trip == pytest.approx(0.001)
+        assert not elsewhere.probed
+        assert not other.probed
+        await asyncio.sleep(10 * TURN_SECONDS)
+        assert late.cache_clock is clock, "it stays the same while the cache is read"
 
 
 async def test_crash_of_one_probe_ends_no_other(a: Apiserver, b: Apiserver, log: Log) -> None:
@@ -450,44 +345,14 @@ async def test_crash_of_one_probe_ends_no_other(a: Apiserver, b: Apiserver, log:
     assert len(crashes) <= 3
 
 
-async def test_read_of_an_apiserver_that_leaves_is_no_failure_and_ends(a: Apiserver, b: Apiserver, log: Log) -> None:
-    leaving, staying = FakeWatch(a, late=1.0), FakeWatch(b, late=1.0)
-    async with probing(leaving, staying) as world:
-        await asyncio.sleep(1)
-        asked = len(a.sent)
-        a.failures["pods"] = CLOSED
+async def test_cancelled_prober_leaves_no_probe(a: Apiserver) -> None:
+    async with probing(FakeWatch(a, late=1.0)) as world:
         await asyncio.sleep(10)
-        assert len(a.sent) - asked < 6, "no busy loop"
-        world.streams.remove(leaving)
-        await asyncio.sleep(2 * STEP_SECONDS)
-        assert world.probed == {("b", "pods")}
-        asked = len(a.sent)
-        await asyncio.sleep(60)
-        assert len(a.sent) == asked
-        assert gaps(sent for sent, _ in b.sent[-50:]) == {0.2}
-    assert log.levels == {"debug"}
-
-
-@pytest.mark.parametrize("peers", [None, 2, 3])
-async def test_possible_load_balancer_is_not_probed(a: Apiserver, peers: int | None) -> None:
-    a.peers = peers
-    async with probing(FakeWatch(a, late=1.0, asks=True)) as world:
-        await asyncio.sleep(60)
-        assert a.sent == []
-        a.peers = 1
-        await asyncio.sleep(2 * STEP_SECONDS)
-        assert world.probed == {("a", "pods")}
-
-
-async def test_closed_watch_is_not_probed(a: Apiserver) -> None:
-    stream = FakeWatch(a, late=1.0)
-    stream.up = False
-    async with probing(stream):
-        await asyncio.sleep(60)
-        assert a.sent == []
-        stream.up = True
-        await asyncio.sleep(2 * STEP_SECONDS)
-        assert stream.probed
+        assert world.probed
+    assert world.probed == set()
+    asked = len(a.sent)
+    await asyncio.sleep(60)
+    assert len(a.sent) == asked
 
 
 async def test_probe_continues_through_the_replacing_watch(a: Apiserver) -> None:
@@ -500,33 +365,9 @@ async def test_probe_continues_through_the_replacing_watch(a: Apiserver) -> None
         assert world.streams[0].probed
 
 
-async def test_zero_budget_sends_no_reads(a: Apiserver) -> None:
+@pytest.mark.parametrize(("random", "gap"), [(0.0, 0.1), (0.5, 0.2), (1.0, 0.3)])
+async def test_cache_of_late_watch_is_read_within_the_budget(a: Apiserver, random: float, gap: float) -> None:
     async with probing(FakeWatch(a, late=1.0)) as world:
-        await asyncio.sleep(10)
-        world.budget = 0.0
-        await asyncio.sleep(2 * STEP_SECONDS)
-        asked = len(a.sent)
+        world.random = random
         await asyncio.sleep(60)
-        assert len(a.sent) == asked
-        assert world.probed == set()
-        world.budget = 1.0
-        await asyncio.sleep(60)
-        assert len(a.sent) - asked == pytest.approx(60, abs=2)
-
-
-async def test_cancelled_prober_leaves_no_probe(a: Apiserver) -> None:
-    async with probing(FakeWatch(a, late=1.0)) as world:
-        await asyncio.sleep(10)
-        assert world.probed
-    assert world.probed == set()
-    asked = len(a.sent)
-    await asyncio.sleep(60)
-    assert len(a.sent) == asked
-
-
-async def test_cache_that_goes_back_is_logged_once(a: Apiserver, log: Log) -> None:
-    async with probing(FakeWatch(a, late=1.0)):
-        for _ in range(10):
-            await asyncio.sleep(10)
-            a.revision -= 10
-    assert [(said["apiserver"], said["resource"]) for said in log.of("cache_went_back")] == [("a", "pods")]
+        assert gaps(sent for sent, _ in a.sent[1:]) == {gap}
