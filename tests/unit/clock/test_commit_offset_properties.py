@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.clock.test_commit_offset import UNIX
+from tests.unit.clock.test_transcripts import UNIX
 from watchslo.clock.offset import DRIFT
 from watchslo.clock.revision import RevisionClock
 from watchslo.model import Reading

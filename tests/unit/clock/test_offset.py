@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,82 +14,6 @@ sixty_fourths = st.integers(0, 64).map(lambda n: n / 64)
 
 
 class TestClockOffset:
-    def test_is_unknown_before_the_first_answer(self) -> None:
-        offset = ClockOffset()
-        assert offset.bounds(5.0) is None
-        assert offset.steps == 0
-
-    def test_one_answer_bounds_it_to_a_second_and_a_round_trip(self) -> None:
-        offset = ClockOffset()
-        assert offset.observe(1000.0, 990.25, 990.5, now=5.0)
-        assert offset.bounds(5.0) == Interval(9.5, 10.75)
-
-    def test_answers_are_intersected(self) -> None:
-        offset = ClockOffset()
-        offset.observe(1000.0, 990.25, 990.5, now=5.0)
-        assert offset.observe(1001.0, 990.75, 991.0, now=5.0)
-        assert offset.bounds(5.0) == Interval(10.0, 10.75)
-        assert offset.observe(1001.0, 991.5, 991.75, now=5.0)
-        assert offset.bounds(5.0) == Interval(10.0, 10.5)
-
-    def test_bounds_widen_with_time_by_the_drift(self) -> None:
-        offset = ClockOffset()
-        offset.observe(1000.0, 990.25, 990.5, now=5.0)
-        bounds = offset.bounds(1005.0)
-        assert bounds is not None
-        assert bounds.lower == pytest.approx(9.3)
-        assert bounds.upper == pytest.approx(10.95)
-        assert offset.bounds(-995.0) == bounds
-        offset.observe(2001.0, 1990.75, 1991.0, now=1005.0)
-        assert offset.bounds(1005.0) == Interval(10.0, bounds.upper)
-
-    def test_touching_answer_is_no_step(self) -> None:
-        offset = ClockOffset()
-        offset.observe(1000.0, 990.0, 990.0, now=5.0)
-        assert offset.observe(1001.0, 990.0, 990.0, now=5.0)
-        assert offset.bounds(5.0) == Interval(11.0, 11.0)
-        assert offset.steps == 0
-
-    @pytest.mark.parametrize("step", [-3600.0, 3600.0])
-    def test_contradicting_answer_is_a_step_and_starts_again(self, step: float) -> None:
-        offset = ClockOffset()
-        offset.observe(1000.0, 990.0, 990.5, now=5.0)
-        assert not offset.observe(1001.0 + step, 991.0, 991.5, now=5.0)
-        assert offset.steps == 1
-        assert offset.bounds(5.0) == Interval(9.5 + step, 11.0 + step)
-        assert offset.observe(1001.0 + step, 991.0, 991.5, now=5.0)
-        assert offset.steps == 1
-        assert not offset.observe(1001.0, 991.0, 991.5, now=5.0)
-        assert offset.steps == 2
-
-    def test_drift_is_no_step(self) -> None:
-        offset = ClockOffset()
-        offset.observe(1000.0, 990.0, 990.0, now=0.0)
-        assert offset.observe(2001.125, 1990.0, 1990.0, now=1000.0)
-        assert offset.steps == 0
-
-    def test_local_clock_set_back_during_a_request_clears_the_offset(self) -> None:
-        offset = ClockOffset()
-        offset.observe(1000.0, 990.0, 990.5, now=5.0)
-        assert not offset.observe(1001.0, 991.0, 981.5, now=5.0)
-        assert offset.bounds(5.0) is None
-        assert offset.steps == 1
-        assert offset.observe(1001.0, 982.0, 982.5, now=6.0)
-        assert offset.bounds(6.0) == Interval(18.5, 20.0)
-
-    @pytest.mark.parametrize("back", [0.5, 1.0])
-    def test_local_clock_set_back_by_less_than_a_second_is_accepted(self, back: float) -> None:
-        offset = ClockOffset()
-        offset.observe(1000.0, 990.0, 990.5, now=5.0)
-        assert not offset.observe(2001.0, 991.0, 991.0 - back, now=5.0)
-        assert offset.bounds(5.0) == Interval(1010.0 + back, 1011.0)
-
-    def test_contradictory_first_answer_is_a_step(self) -> None:
-        offset = ClockOffset()
-        assert not offset.observe(1001.0, 991.0, 981.5, now=5.0)
-        assert offset.bounds(5.0) is None
-        assert offset.steps == 1
-
     @given(
         theta=st.integers(-8 * 3600, 8 * 3600).map(lambda n: n / 8),
         answers=st.lists(st.tuples(sixty_fourths, sixty_fourths, sixty_fourths), max_size=20),
@@ -132,44 +55,6 @@ def dated(dating: Dating, created_wall: float, received: float, committed: float
 class TestDating:
     ALWAYS = Dating(Interval(9.75, 10.25), since=0.0, confirmed=INF)
 
-    def test_age_covers_the_stamped_second_and_the_offset(self) -> None:
-        assert dated(self.ALWAYS, 1000.0, 992.5) == (1.25, 2.75)
-
-    def test_age_is_never_negative(self) -> None:
-        assert dated(self.ALWAYS, 1000.0, 990.5) == (0.0, 0.75)
-
-    def test_stamp_in_the_future_is_uncertain(self) -> None:
-        assert dated(self.ALWAYS, 1000.0, 980.0) is None
-
-    def test_arrival_after_confirmed_is_uncertain(self) -> None:
-        dating = Dating(Interval(10.0, 10.0), since=0.0, confirmed=992.5)
-        assert dated(dating, 1000.0, 992.5) == (1.5, 2.5)
-        assert dated(dating, 1000.0, 992.625) is None
-
-    def test_creation_before_the_first_answer_is_uncertain(self) -> None:
-        dating = Dating(Interval(10.0, 10.0), since=990.0, confirmed=INF)
-        assert dated(dating, 1000.0, 992.5) == (1.5, 2.5)
-        assert dated(dating, 999.0, 992.5) is None
-
-    @pytest.mark.parametrize("former", [5.0, 15.0])
-    def test_stamp_possibly_from_before_a_step_is_uncertain(self, former: float) -> None:
-        """If a clock is set from 5 s ahead to 10 s, an old stamp seems older than it is; from 15 s, younger."""
-        dating = Dating(Interval(10.0, 10.0), since=990.0, confirmed=INF, former=(Interval(former, former),))
-        stamp, received = math.floor(989.5 + former), 992.0
-        assert dated(dating, stamp, received) is None
-        assert dated(dating, 1006.0, 999.0) == (2.0, 3.0)
-
-    def test_stamp_is_uncertain_if_one_of_several_former_clocks_may_have_made_it(self) -> None:
-        possible, impossible = Interval(5.0, 5.0), Interval(-9000.0, -9000.0)
-        dating = Dating(Interval(10.0, 10.0), since=990.0, confirmed=INF, former=(possible, impossible))
-        assert dated(dating, 994.0, 992.0) is None
-
-    @pytest.mark.parametrize(("committed", "sure"), [(INF, False), (2402.0, False), (2401.0, True), (2.0, True)])
-    def test_former_clock_is_excluded_if_the_write_would_take_too_long(self, committed: float, *, sure: bool) -> None:
-        """A clock was set back by 3000 s: the stamp is new, or 3002 to 3003 s old with an equally long write."""
-        dating = Dating(Interval(0.0, 0.0), since=990.0, confirmed=INF, former=(Interval(3000.0, 3000.0),))
-        assert dated(dating, 998.0, 1001.0, committed) == ((2.0, 3.0) if sure else None)
-
     def test_combined_dating_is_valid_for_each_clock(self) -> None:
         one = Dating(Interval(1.0, 4.0), since=10.0, confirmed=90.0)
         other = Dating(Interval(-2.0, 0.5), since=20.0, confirmed=95.0, former=(Interval(7.0, 8.0),))
@@ -180,27 +65,6 @@ class TestDating:
         assert combine_datings([self.ALWAYS, None]) is None
         assert combine_datings([None]) is None
         assert combine_datings([]) is None
-
-    def test_is_unknown_before_the_first_answer(self) -> None:
-        assert ClockOffset().dating(5.0) is None
-
-    def test_dating_is_valid_from_the_first_answer_to_the_last_request(self) -> None:
-        offset = ClockOffset()
-        offset.observe(1000.0, 990.25, 990.5, now=990.5)
-        offset.observe(1001.0, 990.75, 991.0, now=990.5)
-        assert offset.dating(990.5) == Dating(Interval(10.0, 10.75), since=990.5, confirmed=990.75)
-
-    @pytest.mark.parametrize(("quiet", "remembered"), [(REMEMBERED_SECONDS, True), (REMEMBERED_SECONDS + 1, False)])
-    def test_dating_remembers_former_offsets_for_ten_minutes(self, quiet: float, *, remembered: bool) -> None:
-        offset = ClockOffset()
-        offset.observe(1010.0, 1000.0, 1000.0, now=0.0)
-        offset.observe(1101.0, 1001.0, 1001.0, now=0.0)
-        first, second = Interval(10.0, 11.0), Interval(100.0, 101.0)
-        assert offset.dating(0.0) == Dating(second, since=1001.0, confirmed=1001.0, former=(first,))
-        offset.observe(1021.0 + quiet, 1001.0 + quiet, 1001.0 + quiet, now=0.0)
-        dating = offset.dating(0.0)
-        assert dating
-        assert dating.former == ((first, second) if remembered else (second,))
 
     def test_many_former_offsets_are_joined_from_the_oldest_on(self) -> None:
         """Behind a load balancer, the clocks of two apiservers may contradict each other at every answer."""

@@ -1,4 +1,4 @@
-"""The reserve: what it saves and spends, and the ticks of a schedule that has one."""
+"""The ticks of a schedule that has a reserve."""
 
 import itertools
 from bisect import bisect_right
@@ -9,74 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchslo.clock.burst import HOLD_SECONDS, Burst, BurstBudget
-from watchslo.clock.reserve import ENOUGH, MOST_SAVED, SAVING, TickReserve
+from watchslo.clock.burst import Burst, BurstBudget
+from watchslo.clock.reserve import MOST_SAVED, SAVING, TickReserve
 from watchslo.clock.tick_schedule import JITTER, TickSchedule
 
 GAP = 30.0
-RATE = 1 / GAP
 ROUND_TRIP_SECONDS = 0.002
 START = 1000.0
-
-
-def emptied(now: float = START) -> TickReserve:
-    """Return a reserve that has just spent all it had."""
-    reserve = TickReserve(1.0)
-    reserve.factor(RATE, now)
-    for _ in range(int(MOST_SAVED)):
-        reserve.sent(now)
-    return reserve
-
-
-class TestReserve:
-    def test_full_reserve_leaves_the_gaps_as_they_are(self) -> None:
-        assert TickReserve(1.0).factor(RATE, START) == 1.0
-
-    def test_event_shortens_the_gap_to_the_spacing_until_the_next_tick(self) -> None:
-        reserve = TickReserve(1.5)
-        assert reserve.follow(START)
-        assert not reserve.follow(START + 0.1), "the same tick follows both"
-        assert reserve.factor(RATE, START) == pytest.approx(1.5 / GAP)
-        reserve.sent(START)
-        assert reserve.factor(RATE, START) == 1.0
-        assert reserve.follow(START + 0.2)
-
-    def test_empty_reserve_lets_no_tick_follow_and_widens_the_gaps(self) -> None:
-        reserve = emptied()
-        assert not reserve.follow(START)
-        assert reserve.factor(RATE, START) == SAVING
-
-    def test_tick_is_earned_in_each_gap_until_enough_are_saved(self) -> None:
-        reserve = emptied()
-        assert not reserve.follow(START + 0.9 * GAP)
-        assert reserve.factor(RATE, START + (ENOUGH - 0.1) * GAP) == SAVING
-        assert reserve.factor(RATE, START + (ENOUGH + 0.1) * GAP) == 1.0
-        assert reserve.follow(START + (ENOUGH + 0.1) * GAP)
-
-    def test_no_more_than_the_most_is_saved(self) -> None:
-        reserve = TickReserve(1.0)
-        reserve.factor(RATE, START)
-        reserve.factor(RATE, START + 1000 * GAP)
-        for _ in range(int(MOST_SAVED)):
-            assert reserve.follow(START + 1000 * GAP)
-            reserve.sent(START + 1000 * GAP)
-        assert not reserve.follow(START + 1000 * GAP)
-
-    def test_frequent_ticks_are_left_alone(self) -> None:
-        reserve = emptied()
-        reserve.follow(START + 2 * GAP)
-        assert reserve.factor(2.0, START + 2 * GAP) == 1.0
-
-    def test_failed_tick_lets_none_follow_for_a_while(self) -> None:
-        reserve = TickReserve(1.0)
-        assert reserve.follow(START)
-        reserve.failed(None, START)
-        assert reserve.factor(RATE, START) == 1.0, "the tick that was to follow is not made up for"
-        assert not reserve.follow(START + HOLD_SECONDS - 0.1)
-        reserve.failed(300.0, START)
-        reserve.failed(None, START)
-        assert not reserve.follow(START + 299.0)
-        assert reserve.follow(START + 300.0)
 
 
 def ticks(
