@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from tests.support.transcripts import of_states
 from tests.unit.diagnose import test_matrix
 from tests.unit.diagnose.cluster import Cluster
 from tests.unit.diagnose.test_matrix import OWN, late_before_cache
@@ -114,160 +115,91 @@ def found(
     return next(one for one in causes(made, fault, own, processes) if one.cause is cause)
 
 
-CONFIRMED = [
-    (Cause.CACHE_BEHIND, Cluster, link_slow_without_reads_of_caches, etcd(0.5), "requests to etcd take "),
-    (
+Case = tuple[Cause, Callable[[], Cluster], Callable[[Cluster], None], ApiserverFigures]
+CASES: dict[str, Case] = {
+    "slow etcd": (Cause.CACHE_BEHIND, Cluster, link_slow_without_reads_of_caches, etcd(0.5)),
+    "reads wait": (
         Cause.CACHE_BEHIND,
         Cluster,
         link_slow_without_reads_of_caches,
         replace(PRESENT, read_wait=all_at(0.5)),
-        "reads wait ",
     ),
-    (Cause.RELIST_STORM, Cluster, relists, replace(PRESENT, listed=300_000), "lists send 20,000 objects a second"),
-    (Cause.RELIST_STORM, Cluster, relists, replace(PRESENT, rejected=7), "7 requests were refused"),
-    (
-        Cause.WRITE_PATH,
+    "many listed objects": (Cause.RELIST_STORM, Cluster, relists, replace(PRESENT, listed=300_000)),
+    "refused requests": (Cause.RELIST_STORM, Cluster, relists, replace(PRESENT, rejected=7)),
+    "slow webhooks": (Cause.WRITE_PATH, Cluster, webhook, replace(PRESENT, admission=all_at(0.5))),
+    "slow etcd of writes": (Cause.WRITE_PATH, Cluster, webhook, etcd(0.5)),
+    "terminated watches": (Cause.BANDWIDTH, single, slow_path, of_pods(terminated=3)),
+    "parked watches": (Cause.BANDWIDTH, single, slow_path, of_pods(parked=2)),
+    "fast dispatch, slow network": (Cause.BANDWIDTH, single, slow_path, of_pods(dispatch=0.005)),
+    "slow dispatch, slow network": (Cause.BANDWIDTH, single, slow_path, of_pods(dispatch=0.5)),
+    "fast etcd": (Cause.STORAGE_SLOW, Cluster, etcd_slow, etcd(0.005)),
+    "fast etcd behind a slow link": (Cause.CACHE_BEHIND, Cluster, link_slow, etcd(0.005)),
+    "few listed objects": (Cause.RELIST_STORM, Cluster, relists, replace(PRESENT, listed=15, queued=0)),
+    "fast dispatch": (Cause.APISERVER_SENDING, Cluster, sending, of_pods(dispatch=0.005)),
+    "fast dispatch of a resource": (Cause.RESOURCE_FANOUT, Cluster, one_fanned_out, of_pods(dispatch=0.005)),
+    "slow etcd, already certain": (Cause.STORAGE_SLOW, Cluster, etcd_slow, etcd(0.5)),
+    "slow dispatch, already certain": (Cause.APISERVER_SENDING, Cluster, sending, of_pods(dispatch=1.0)),
+    "terminated watches, already certain": (Cause.RESOURCE_FANOUT, Cluster, one_fanned_out, of_pods(terminated=1)),
+    "a cache that receives, and a stalled watch": (Cause.STALLED_STREAM, Cluster, stalled, of_pods(received=55)),
+    "a cache that stands still, and a stalled watch": (Cause.STALLED_STREAM, Cluster, stalled, of_pods(advanced=0)),
+    "parked watches, and a stalled watch": (Cause.STALLED_STREAM, Cluster, stalled, of_pods(received=5, parked=3)),
+    "slow etcd of a single apiserver": (Cause.STORAGE_SLOW, single, etcd_slow, etcd(0.5)),
+    "too few requests to etcd": (Cause.STORAGE_SLOW, Cluster, etcd_slow, etcd(0.005, count=4)),
+    "neither fast nor slow etcd": (Cause.STORAGE_SLOW, Cluster, etcd_slow, etcd(0.1)),
+    "slow etcd during many lists": (
+        Cause.CACHE_BEHIND,
         Cluster,
-        webhook,
-        replace(PRESENT, admission=all_at(0.5)),
-        "validating webhooks take ",
+        link_slow_without_reads_of_caches,
+        replace(etcd(0.5), listed=300_000),
     ),
-    (Cause.WRITE_PATH, Cluster, webhook, etcd(0.5), "requests to etcd take "),
-    (
-        Cause.BANDWIDTH,
-        single,
-        slow_path,
-        of_pods(terminated=3),
-        "clients of pods do not take events in time: 3 watches",
+    "reads wait while requests are refused": (
+        Cause.CACHE_BEHIND,
+        Cluster,
+        link_slow_without_reads_of_caches,
+        replace(PRESENT, read_wait=all_at(0.5), rejected=9),
     ),
-    (Cause.BANDWIDTH, single, slow_path, of_pods(parked=2), "clients of pods do not take events in time: 2 are parked"),
-    (Cause.BANDWIDTH, single, slow_path, of_pods(dispatch=0.005), "the dispatch of events takes only "),
-]
-CONTRADICTED = [
-    (Cause.STORAGE_SLOW, Cluster, etcd_slow, etcd(0.005), "requests to etcd take only "),
-    (Cause.CACHE_BEHIND, Cluster, link_slow, etcd(0.005), "requests to etcd take only "),
-    (Cause.RELIST_STORM, Cluster, relists, replace(PRESENT, listed=15, queued=0), "lists send only 1 objects a second"),
-    (Cause.APISERVER_SENDING, Cluster, sending, of_pods(dispatch=0.005), "the dispatch of events takes only "),
-    (Cause.RESOURCE_FANOUT, Cluster, one_fanned_out, of_pods(dispatch=0.005), "the dispatch of events takes only "),
-]
-LEVELS = [Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH]
+    "reads do not wait": (Cause.CACHE_BEHIND, Cluster, link_slow, replace(PRESENT, read_wait=all_at(0.005))),
+    "some listed objects": (Cause.RELIST_STORM, Cluster, relists, replace(PRESENT, listed=30_000)),
+    "few listed objects, but a queue": (Cause.RELIST_STORM, Cluster, relists, replace(PRESENT, listed=15, queued=3)),
+    "no figure of lists": (Cause.RELIST_STORM, Cluster, relists, PRESENT),
+    "no figure of sending": (Cause.APISERVER_SENDING, Cluster, sending, of_pods()),
+    "neither fast nor slow dispatch": (Cause.RESOURCE_FANOUT, Cluster, one_fanned_out, of_pods(dispatch=0.1)),
+    "no figure of the path": (Cause.BANDWIDTH, single, slow_path, of_pods()),
+    "no figure of a stalled watch": (Cause.STALLED_STREAM, Cluster, stalled, of_pods()),
+    "a cache that advances, and a stalled watch": (Cause.STALLED_STREAM, Cluster, stalled, of_pods(advanced=9)),
+    "a cache that stands still behind a slow link": (Cause.CACHE_BEHIND, Cluster, link_slow, of_pods(advanced=0)),
+    "no resource": (Cause.STALLED_STREAM, Cluster, stalled, PRESENT),
+    "neither fast nor slow webhooks": (Cause.WRITE_PATH, Cluster, webhook, replace(PRESENT, admission=all_at(0.1))),
+    "conversion of what has none": (
+        Cause.RESOURCE_DECODING,
+        Cluster,
+        one_resource,
+        replace(PRESENT, conversion=all_at(0.5)),
+    ),
+    "figures of the time before": (Cause.STORAGE_SLOW, Cluster, etcd_slow, replace(etcd(0.005), since_wall=-60.0)),
+}
 
 
-def shown(case: object) -> str | None:
-    return str(case) if isinstance(case, Cause) else getattr(case, "__name__", None)
+def test_effect_of_own_figures_matches_golden_file(golden: Callable[[str, str], None]) -> None:
+    golden("own-figures.txt", of_states({title: effect(*case) for title, case in CASES.items()}))
 
 
-@pytest.mark.parametrize(("cause", "made", "fault", "own", "sentence"), CONFIRMED, ids=shown)
-def test_figures_that_confirm_raise_the_confidence(
-    cause: Cause,
-    made: Callable[[], Cluster],
-    fault: Callable[[Cluster], None],
-    own: ApiserverFigures,
-    sentence: str,
-) -> None:
-    alone, confirmed = found(cause, made, fault, None), found(cause, made, fault, own)
-    assert LEVELS.index(confirmed.confidence) == LEVELS.index(alone.confidence) + 1
-    assert f" By the apiserver's own metrics, {sentence}" in confirmed.evidence
+def effect(
+    cause: Cause, made: Callable[[], Cluster], fault: Callable[[Cluster], None], own: ApiserverFigures
+) -> list[str]:
+    """Return the confidence of a cause without and with the figures, and what is said about them."""
+    alone, judged = found(cause, made, fault, None), found(cause, made, fault, own)
     assert "own metrics" not in alone.evidence
-
-
-@pytest.mark.parametrize(("cause", "made", "fault", "own", "sentence"), CONTRADICTED, ids=shown)
-def test_figures_that_contradict_lower_the_confidence(
-    cause: Cause,
-    made: Callable[[], Cluster],
-    fault: Callable[[Cluster], None],
-    own: ApiserverFigures,
-    sentence: str,
-) -> None:
-    alone, contradicted = found(cause, made, fault, None), found(cause, made, fault, own)
-    assert LEVELS.index(contradicted.confidence) == LEVELS.index(alone.confidence) - 1
-    assert f" By the apiserver's own metrics, {sentence}" in contradicted.evidence
-
-
-@pytest.mark.parametrize(
-    ("cause", "made", "fault", "own"),
-    [
-        (Cause.STORAGE_SLOW, Cluster, etcd_slow, etcd(0.5)),
-        (Cause.APISERVER_SENDING, Cluster, sending, of_pods(dispatch=1.0)),
-        (Cause.RESOURCE_FANOUT, Cluster, one_fanned_out, of_pods(terminated=1)),
-        (Cause.STALLED_STREAM, Cluster, stalled, of_pods(received=55)),
-        (Cause.STALLED_STREAM, Cluster, stalled, of_pods(advanced=0)),
-    ],
-    ids=shown,
-)
-def test_certain_cause_stays_certain(
-    cause: Cause, made: Callable[[], Cluster], fault: Callable[[Cluster], None], own: ApiserverFigures
-) -> None:
-    reading = found(cause, made, fault, own)
-    assert reading.confidence is Confidence.HIGH
-    assert " By the apiserver's own metrics, " in reading.evidence
-
-
-@pytest.mark.parametrize(
-    ("cause", "made", "fault", "own"),
-    [
-        (Cause.STORAGE_SLOW, Cluster, etcd_slow, etcd(0.005, count=4)),
-        (Cause.STORAGE_SLOW, Cluster, etcd_slow, etcd(0.1)),
-        (Cause.CACHE_BEHIND, Cluster, link_slow_without_reads_of_caches, replace(etcd(0.5), listed=300_000)),
-        (
-            Cause.CACHE_BEHIND,
-            Cluster,
-            link_slow_without_reads_of_caches,
-            replace(PRESENT, read_wait=all_at(0.5), rejected=9),
-        ),
-        (Cause.CACHE_BEHIND, Cluster, link_slow, replace(PRESENT, read_wait=all_at(0.005))),
-        (Cause.RELIST_STORM, Cluster, relists, replace(PRESENT, listed=30_000)),
-        (Cause.RELIST_STORM, Cluster, relists, replace(PRESENT, listed=15, queued=3)),
-        (Cause.RELIST_STORM, Cluster, relists, PRESENT),
-        (Cause.APISERVER_SENDING, Cluster, sending, of_pods()),
-        (Cause.RESOURCE_FANOUT, Cluster, one_fanned_out, of_pods(dispatch=0.1)),
-        (Cause.BANDWIDTH, single, slow_path, of_pods()),
-        (Cause.STALLED_STREAM, Cluster, stalled, of_pods()),
-        (Cause.STALLED_STREAM, Cluster, stalled, of_pods(advanced=9)),
-        (Cause.CACHE_BEHIND, Cluster, link_slow, of_pods(advanced=0)),
-        (Cause.STALLED_STREAM, Cluster, stalled, PRESENT),
-        (Cause.WRITE_PATH, Cluster, webhook, replace(PRESENT, admission=all_at(0.1))),
-        (Cause.RESOURCE_DECODING, Cluster, one_resource, replace(PRESENT, conversion=all_at(0.5))),
-    ],
-    ids=shown,
-)
-def test_figures_that_do_not_decide_say_nothing(
-    cause: Cause, made: Callable[[], Cluster], fault: Callable[[Cluster], None], own: ApiserverFigures
-) -> None:
-    assert found(cause, made, fault, own) == found(cause, made, fault, None)
-
-
-def test_parked_watches_are_named_if_a_watch_is_stalled() -> None:
-    reading = found(Cause.STALLED_STREAM, Cluster, stalled, of_pods(received=5, parked=3))
-    assert reading.evidence.endswith(" By the apiserver's own metrics, 3 watches of pods are parked.")
-
-
-def test_cache_that_stands_still_is_named_if_a_watch_is_stuck() -> None:
-    reading = found(Cause.STALLED_STREAM, Cluster, stalled, of_pods(advanced=0))
-    assert reading.evidence.endswith(" By the apiserver's own metrics, the watch cache of pods stands still.")
+    if judged == alone:
+        return [f"{cause}: {alone.confidence}, as without figures"]
+    said = judged.evidence.partition("By the apiserver's own metrics, ")[2]
+    return [f"{cause}: {alone.confidence}, with figures {judged.confidence}", said]
 
 
 def test_conversion_webhooks_explain_custom_resources_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readings, "TAIL", replace(readings.TAIL, group="example.org"))
     reading = found(Cause.RESOURCE_DECODING, Cluster, one_resource, replace(PRESENT, conversion=all_at(0.5)))
     assert "own metrics, conversion webhooks take " in reading.evidence
-
-
-def test_single_apiserver_is_not_certain_that_it_is_etcd() -> None:
-    alone, confirmed = (found(Cause.STORAGE_SLOW, single, etcd_slow, own) for own in (None, etcd(0.5)))
-    assert alone.confidence is confirmed.confidence is Confidence.MEDIUM
-    assert "own metrics" in confirmed.evidence
-
-
-def test_slow_dispatch_contradicts_a_slow_network() -> None:
-    reading = found(Cause.BANDWIDTH, single, slow_path, of_pods(dispatch=0.5))
-    assert reading.confidence is Confidence.LOW
-    assert "own metrics, the dispatch of events takes " in reading.evidence
-
-
-def test_figures_of_the_time_before_say_nothing() -> None:
-    before = replace(etcd(0.005), since_wall=-60.0)
-    assert found(Cause.STORAGE_SLOW, Cluster, etcd_slow, before) == found(Cause.STORAGE_SLOW, Cluster, etcd_slow, None)
 
 
 def test_figures_of_one_of_several_processes_say_nothing() -> None:
