@@ -1,21 +1,27 @@
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import pairwise
+from pathlib import Path
 from random import Random
 
 import pytest
 import structlog
 
-from tests.unit.monitor.cluster import CONFIGMAPS, EVENTS, PODS, Log
+from tests.support.transcripts import replay
+from tests.unit.monitor.cluster import CONFIGMAPS, EVENTS, PODS
+from tests.unit.monitor.scene import CallScene, Stage, shown
 from watchslo.clock.burst import Burst, BurstBudget
-from watchslo.clock.tick_schedule import AT_ONCE, SLOWEST_SECONDS, TickSchedule
+from watchslo.clock.tick_schedule import AT_ONCE, TickSchedule
 from watchslo.model import Reading, Resource
 from watchslo.monitor.failure_log import FailureLog
 from watchslo.monitor.tick_loop import TickLoop
 from watchslo.monitor.ticker import Ticker
 from watchslo.snapshot import BurstReason, BurstWish
 from watchslo.watch.failure import Failure, Phase, Reason, because
+
+GOLDEN = Path(__file__).parents[2] / "golden"
+RESOURCES = {one.key: one for one in (EVENTS, PODS, CONFIGMAPS)}
 
 
 class Server:
@@ -43,10 +49,6 @@ class Server:
 
     def fail(self, reason: Reason, retry_after: float | None = None) -> None:
         self.failure = because(reason, phase=Phase.LIST, retry_after=retry_after)
-
-    @property
-    def gaps(self) -> list[float]:
-        return gaps(self)
 
 
 def gaps(*servers: Server) -> list[float]:
@@ -81,19 +83,77 @@ class Ticking:
             return
 
 
-@pytest.mark.parametrize(("random", "gap"), [(0.25, 0.4375), (0.5, 0.5), (1.0, 0.625)])
-async def test_ticks_about_twice_a_second(random: float, gap: float) -> None:
-    server, readings = Server(), list[Reading]()
-    await Ticking(server, arrived=readings.append, random=lambda: random).run(2)
-    assert server.gaps == [pytest.approx(gap, abs=0.001)] * len(server.gaps)
-    assert server.ticker.results["ok"] == len(readings) == server.ticker.round_trips.reading().total
+class TickScene(CallScene):
+    """Apiservers that get ticks; a transcript begins with the seconds until each answers, and random numbers."""
+
+    def __init__(self, beginning: str) -> None:
+        super().__init__()
+        seconds, _, random = beginning.partition(", random ")
+        self._servers = self.now(lambda: [Server(float(one)) for one in seconds.split()])
+        self._arrived = 0
+        self._ticking = Ticking(*self._servers, arrived=self._count, random=lambda: float(random or 0.5))
+
+    async def _run(self) -> None:
+        await self._ticking.loop.run()
+
+    def _count(self, _: Reading) -> None:
+        self._arrived += 1
+
+    def on(self, *keys: str) -> None:
+        """Let the first apiserver get ticks on other resources."""
+        self._servers[0].ticker.tick_on([RESOURCES[key] for key in keys])
+        self._ticking.loop.wake()
+
+    def fail(self, number: int, reason: str, retry_after: float | None = None) -> None:
+        self._servers[number - 1].fail(Reason(reason), retry_after)
+
+    def allow(self, number: int) -> None:
+        self._servers[number - 1].failure = None
+
+    def burst(self) -> bool:
+        """Begin a burst of a minute; return whether it is permitted."""
+        begun = self._ticking.schedule.burst.begin(BurstWish(BurstReason.LATE, 60.0), time.monotonic())
+        self._ticking.loop.wake()
+        return begun
+
+    def sent(self) -> str:
+        """Return the ticks since the last look, and how far apart they were."""
+        said = []
+        for number, server in enumerate(self._servers, 1):
+            found, server.sent = server.sent, []
+            apart = [round(after - before, 3) for (before, _), (after, _) in pairwise(found)]
+            first = " ".join(f"{gap:g}" for gap in apart[:5])
+            how = (
+                f": {first} s apart, then {min(apart[5:]):g} to {max(apart[5:]):g} s"
+                if apart[5:]
+                else f": {first} s apart"
+            )
+            said.append(f"{number}: {len(found)}{how if apart else ''}")
+        return "\n".join(said)
+
+    def keys(self) -> str:
+        """Return the resources of the ticks since the last look, in order."""
+        return " ".join(key for _, key in self._servers[0].sent)
+
+    def _state(self) -> dict[str, str]:
+        found = {"arrived": str(self._arrived), "refused": "yes" if self._ticking.refused else "no"}
+        for number, server in enumerate(self._servers, 1):
+            trips = server.ticker.round_trips.reading().total
+            found[f"{number}"] = (
+                f"{shown(server.ticker.results)}, {trips} round trips, at most {server.most_out} at once"
+            )
+        return found
 
 
-async def test_ticks_alternate_between_resources() -> None:
-    server = Server()
-    server.ticker.tick_on([PODS, CONFIGMAPS])
-    await Ticking(server).run(2)
-    assert [key for _, key in server.sent] == ["pods", "configmaps", "pods", "configmaps"]
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    made = Stage(TickScene)
+    yield made
+    made.end()
+
+
+def test_ticks_are_what_the_transcripts_say(stage: Stage, golden: Callable[[str, str], None]) -> None:
+    golden("ticks.txt", replay((GOLDEN / "ticks.txt").read_text(), stage.begin))
 
 
 async def test_three_apiservers_get_six_evenly_spaced_ticks() -> None:
@@ -104,76 +164,6 @@ async def test_three_apiservers_get_six_evenly_spaced_ticks() -> None:
     assert spacings[-1] <= 0.21, "tickers that do not know of each other leave gaps of up to 0.6 s"
     for server in servers:
         assert len(server.sent) == pytest.approx(1200, rel=0.03)
-
-
-async def test_slow_answer_does_not_delay_the_next_tick() -> None:
-    server, readings = Server(2.5), list[Reading]()
-    await Ticking(server, arrived=readings.append).run(5.9)
-    assert set(server.gaps) == {1.0}
-    assert server.ticker.results["slow"] == len(readings) == 4
-    assert server.most_out == 3
-
-
-async def test_slow_apiserver_does_not_delay_the_others() -> None:
-    prompt, slow = Server(), Server(2.5)
-    await Ticking(prompt, slow, random=Random(1).random).run(600)
-    assert len(prompt.sent) == pytest.approx(1200, rel=0.03)
-    assert 500 <= len(slow.sent) <= 600
-
-
-async def test_unanswered_ticks_are_limited() -> None:
-    server = Server(3600)
-    await Ticking(server).run(600)
-    assert server.most_out == AT_ONCE
-
-
-async def test_failing_server_gets_fewer_ticks(log: Log) -> None:
-    server = Server()
-    server.fail(Reason.TIMEOUT)
-    ticking = Ticking(server)
-    task = asyncio.create_task(ticking.run(120))
-    await asyncio.sleep(60)
-    assert server.gaps[:4] == [1, 2, 4, 8]
-    assert set(server.gaps[4:]) == {SLOWEST_SECONDS}
-    server.failure = None
-    await task
-    assert server.gaps[-1] == 0.5
-    assert len(log.of("tick_failed")) == len(log.of("recovered")) == 1
-    assert log.of("tick_failed")[0]["on"] == "events"
-
-
-@pytest.mark.parametrize(("retry_after", "pause"), [(8.0, 8.0), (100_000.0, SLOWEST_SECONDS)])
-async def test_retry_after_is_obeyed_within_limits(retry_after: float, pause: float) -> None:
-    """One answer must not stop the clock: nothing at all would be measured."""
-    server, other = Server(), Server()
-    server.fail(Reason.THROTTLED, retry_after=retry_after)
-    await Ticking(server, other, random=Random(1).random).run(50)
-    assert pause <= server.gaps[0] <= pause + 1
-    assert len(other.sent) == pytest.approx(100, rel=0.1)
-
-
-@pytest.mark.parametrize("seconds", [0.002, 2.5])
-async def test_refused_ticks_are_reported_and_repeated_seldom(seconds: float) -> None:
-    server = Server(seconds)
-    server.fail(Reason.FORBIDDEN)
-    ticking = Ticking(server)
-    await ticking.run(600)
-    assert 15 < len(server.sent) < 30
-    assert set(ticking.refused) == {"0"}
-
-
-async def test_ticker_without_resources_waits_for_some() -> None:
-    server = Server()
-    server.ticker.tick_on([])
-    ticking = Ticking(server)
-    task = asyncio.create_task(ticking.run(10))
-    await asyncio.sleep(5)
-    assert not server.sent
-    server.ticker.tick_on([EVENTS])
-    ticking.loop.wake()
-    await asyncio.sleep(0.01)
-    assert len(server.sent) == 1
-    await task
 
 
 async def test_apiserver_that_leaves_gets_no_more_ticks() -> None:
@@ -201,37 +191,3 @@ async def test_error_in_the_consumer_is_raised_and_leaves_no_tick_waiting() -> N
             await ticking.run(10)
     assert slow.out == 0
     assert len(slow.sent) > AT_ONCE
-
-
-async def test_burst_begins_at_once_and_ends() -> None:
-    server = Server()
-    ticking = Ticking(server)
-    task = asyncio.create_task(ticking.run(100))
-    await asyncio.sleep(10.1)
-    server.sent.clear()
-    assert ticking.schedule.burst.begin(BurstWish(BurstReason.LATE, 60.0), time.monotonic())
-    ticking.loop.wake()
-    await asyncio.sleep(1.0)
-    assert len(server.sent) == pytest.approx(10, abs=1), "the loop does not sleep until the next usual tick"
-    await asyncio.sleep(61.0)
-    server.sent.clear()
-    await asyncio.sleep(10.0)
-    assert len(server.sent) == pytest.approx(20, abs=1)
-    await task
-
-
-async def test_refused_tick_ends_a_burst() -> None:
-    server = Server()
-    ticking = Ticking(server)
-    task = asyncio.create_task(ticking.run(100))
-    await asyncio.sleep(5)
-    assert ticking.schedule.burst.begin(BurstWish(BurstReason.LATE, 60.0), time.monotonic())
-    ticking.loop.wake()
-    server.fail(Reason.THROTTLED, retry_after=5)
-    await asyncio.sleep(1)
-    server.failure = None
-    server.sent.clear()
-    await asyncio.sleep(20)
-    assert len(server.sent) < 40
-    assert not ticking.schedule.burst.begin(BurstWish(BurstReason.LATE, 60.0), time.monotonic())
-    await task
