@@ -59,7 +59,6 @@ SAID: dict[str, bytes | Failure] = {
     "html": b"<html>\n",
     "endless": b"x" * (MEBIBYTE // 4),
 }
-MEASURES_CREATION = {"representation": "metadata", "creation": True}
 
 
 class Parts:
@@ -248,6 +247,26 @@ class SessionScene(CallScene):
 
     def allow(self) -> None:
         self._cluster.failures.clear()
+
+    def skew(self, seconds: float) -> None:
+        """Set how far the apiserver's clock is ahead."""
+        self._cluster.date_skew = seconds
+
+    def peers(self, count: int | None) -> None:
+        self._parts.apiserver.peers = count
+
+    def created(self, ago: float, type_: str = "ADDED") -> None:
+        """Make a change of an object that was created so many seconds ago by the apiserver's clock."""
+        self.stamped(_stamp(self._cluster.wall() - ago), type_)
+
+    def stamped(self, stamp: str, type_: str = "ADDED") -> None:
+        self._cluster.write(PODS, type_, stamp)
+
+    async def in_time(self, seconds: float) -> None:
+        """Let time pass in which this process is never late, then read the apiserver's clock."""
+        await self._wait(seconds)
+        self._parts.lag.resume(time.monotonic())
+        await self._parts.apiserver.client.read_nothing(PODS, "default", "tick")
 
     def expel(self) -> None:
         self._parts.clock.domain.expel(("service", "pods"))
@@ -452,74 +471,6 @@ class TestFailures:
             await asyncio.sleep(90)
             parts.unmeasured()
             assert len(log.of("recovered")) == 1
-
-
-class TestCreation:
-    async def test_creation_is_measured_by_the_apiservers_clock(self, cluster: Cluster) -> None:
-        cluster.date_skew = 3600.0
-        async with open_watch(cluster, **MEASURES_CREATION) as (parts, _):
-            parts.apiserver.peers = 1
-            await self.wait(parts, 10)
-            cluster.write(PODS, "ADDED", _stamp(cluster.wall() - 2))
-            cluster.write(PODS, "MODIFIED", _stamp(cluster.wall()))
-            assert (await self.total(parts)) == 1
-            creation = parts.reading().track.creation
-        assert creation
-        assert 0.5 < creation.sum < 4
-
-    @pytest.mark.parametrize("step", [3600.0, -3600.0])
-    async def test_creation_is_unmeasured_while_the_apiservers_clock_is_set(
-        self, cluster: Cluster, step: float
-    ) -> None:
-        cluster.date_skew = 0.0
-        async with open_watch(cluster, **MEASURES_CREATION) as (parts, _):
-            parts.apiserver.peers = 1
-            await self.wait(parts, 10)
-            cluster.date_skew = step
-            cluster.write(PODS, "ADDED", _stamp(cluster.wall()))
-            assert (await self.total(parts)) == 0
-            cluster.write(PODS, "ADDED", _stamp(cluster.wall() - step))  # an object from before the step
-            assert (await self.total(parts)) == 0
-            await self.wait(parts, 3600)
-            cluster.write(PODS, "ADDED", _stamp(cluster.wall()))
-            assert (await self.total(parts)) == 1
-
-    async def wait(self, parts: Parts, seconds: float) -> None:
-        """Let time pass in which this process is never late."""
-        await asyncio.sleep(seconds)
-        parts.lag.resume(time.monotonic())
-
-    async def total(self, parts: Parts) -> int:
-        """Return how many creations are measured once the apiserver's clock has been read again."""
-        await self.wait(parts, 60)
-        await parts.apiserver.client.read_nothing(PODS, "default", "tick")
-        parts.unmeasured()
-        creation = parts.reading().track.creation
-        assert creation
-        return creation.total
-
-    @pytest.mark.parametrize("peers", [None, 3])
-    async def test_creation_is_unmeasured_if_others_may_stamp(self, cluster: Cluster, peers: int | None) -> None:
-        cluster.date_skew = 0.0
-        async with open_watch(cluster, **MEASURES_CREATION) as (parts, _):
-            parts.apiserver.peers = peers
-            cluster.write(PODS, "ADDED", _stamp(time.time()))
-            await asyncio.sleep(0.1)
-            parts.unmeasured()
-            creation = parts.reading().track.creation
-            assert (read_apiserver(parts.apiserver, ApiserverRole.MEMBER, None).offset is None) == (peers == 3)
-        assert creation
-        assert creation.total == 0
-
-    @pytest.mark.parametrize("created", ["yesterday", "2024-13-01T00:00:00Z", "9999999-01-01T00:00:00Z", "2024-01-01"])
-    async def test_malformed_creation_timestamp_is_ignored(self, cluster: Cluster, created: str) -> None:
-        cluster.date_skew = 0.0
-        async with open_watch(cluster, **MEASURES_CREATION) as (parts, watch):
-            parts.apiserver.peers = 1
-            cluster.write(PODS, "ADDED", created)
-            await asyncio.sleep(0.1)
-            assert watch.open
-            assert parts.unmeasured() == {}
 
 
 def _stamp(wall: float) -> str:
