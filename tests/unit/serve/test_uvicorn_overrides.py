@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -10,10 +12,12 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
+from tests.support.transcripts import AsyncStep, replay_async
 from watchslo.serve.acceptor import ARRIVAL_SECONDS, least_needed
-from watchslo.serve.uvicorn_overrides import ClientConnection, ConnectionStage
+from watchslo.serve.uvicorn_overrides import ClientConnection
 
 TIMEOUT = 10.0
+GOLDEN = Path(__file__).parents[2] / "golden"
 LIMIT = 4096
 REQUEST = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 NOW = 1000.0
@@ -49,11 +53,6 @@ class Transport(asyncio.Transport):
 
     def abort(self) -> None:
         self.ended = "aborted"
-
-    @property
-    def status(self) -> str:
-        """The status of the last answer."""
-        return self.written.rpartition(b"HTTP/1.1 ")[2].partition(b"\r\n")[0].decode()
 
 
 class Peer:
@@ -95,10 +94,6 @@ class Peer:
         """Call the closing of the transport at once, and nothing else ever."""
         return self._loop.call_soon(callback, *arguments) if callback == self.transport.close else _Never()
 
-    @property
-    def ended(self) -> str:
-        return self.transport.ended
-
     # what the tests do
 
     def says(self, data: bytes) -> None:
@@ -126,13 +121,6 @@ class _Never(asyncio.Handle):
         """Do nothing: it is never called."""
 
 
-@pytest.fixture
-async def peer() -> Any:
-    made = Peer()
-    yield made
-    await made.end()
-
-
 @pytest.fixture(autouse=True)
 def no_log_records(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     """Fail if anything was logged, whatever the client sent."""
@@ -140,130 +128,72 @@ def no_log_records(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-async def test_connection_passes_its_stages(peer: Peer) -> None:
-    stages = [peer.connection.stage]
-    peer.says(REQUEST[:10])
-    stages.append(peer.connection.stage)
-    peer.says(REQUEST[10:])
-    stages.append(peer.connection.stage)
-    await peer.answered()
-    stages.append(peer.connection.stage)
-    peer.says(REQUEST[:10])
-    stages.append(peer.connection.stage)
-    assert stages == [
-        ConnectionStage.ASKING,
-        ConnectionStage.ASKING,
-        ConnectionStage.ANSWERED,
-        ConnectionStage.IDLE,
-        ConnectionStage.ASKING,
-    ]
+WORDS = {
+    "request": REQUEST,
+    "begin": REQUEST[:10],
+    "rest": REQUEST[10:],
+    "upgrade": REQUEST[:-2] + b"Upgrade: websocket\r\nConnection: upgrade\r\n\r\n",
+    "chunked": b"GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n",
+    "garbage": b"zzz\r\n",
+    "long-header": REQUEST[:-2] + b"a: " + 3 * LIMIT * b"x",
+    "long-request": REQUEST[:-2] + b"a: " + 3 * LIMIT * b"x" + b"\r\n\r\n",
+    "many-headers": REQUEST[:-2] + LIMIT * b"a: x\r\n",
+    "long-method": LIMIT * b"G" + b"G",
+    "tls": b"\x16\x03\x01\x02\r\n\r\n",
+    "no-path": b"GET\r\n\r\n",
+    "no-host": b"GET / HTTP/1.1\r\n\r\n",
+    "odd-header": b"GET / HTTP/1.1\r\nHost\r\n\r\n",
+}
+"""What a client says, by the names that the transcript uses."""
 
 
-async def test_incomplete_request_gets_408_after_timeout(peer: Peer) -> None:
-    for byte in REQUEST[:9]:
-        peer.says(bytes([byte]))
-        peer.checked_after(1.0)
-    assert not peer.transport.written
-    peer.checked_after(1.1)
-    assert peer.transport.status == "408 Request Timeout"
-    assert not peer.transport.reads
-    await asyncio.sleep(0)
-    assert peer.transport.ended == "closed"
+class Dialogue:
+    """A transcript of one connection; the outcome of each step is its stage, its answers, and whether it is open."""
+
+    def __init__(self) -> None:
+        self.peer = Peer()
+
+    async def step(self, text: str) -> str:
+        peer = self.peer
+        match text.split():
+            case ["says", what]:
+                peer.says(WORDS[what])
+            case ["says", "byte", number, "after", seconds]:
+                peer.checked_after(float(seconds))
+                peer.says(REQUEST[int(number) : int(number) + 1])
+            case ["answered"]:
+                await peer.answered()
+            case ["answer", "began"]:
+                peer.connection.cycle.response_started = True
+            case ["after", seconds]:
+                peer.checked_after(float(seconds))
+            case ["unsent", size]:
+                peer.transport.unsent = int(size)
+            case words:
+                raise AssertionError(words)
+        await asyncio.sleep(0)  # until the transport is closed
+        return self._state()
+
+    def _state(self) -> str:
+        transport = self.peer.transport
+        answers = re.findall(rb"HTTP/1.1 ([^\r]*)", transport.written)
+        reads = "" if transport.reads else "reads no more"
+        said = [self.peer.connection.stage.name.lower(), *(one.decode() for one in answers), reads, transport.ended]
+        return ", ".join(filter(None, said))
 
 
-async def test_silent_connection_is_closed_without_answer(peer: Peer) -> None:
-    peer.checked_after(TIMEOUT + 0.1)
-    await asyncio.sleep(0)
-    assert (peer.transport.written, peer.transport.ended) == (b"", "closed")
+async def test_connection_does_what_its_transcripts_say(golden: Callable[[str, str], None]) -> None:
+    dialogues = list[Dialogue]()
 
+    async def begin(_: str) -> AsyncStep:
+        dialogues.append(Dialogue())
+        return dialogues[-1].step
 
-async def test_next_request_has_the_same_timeout(peer: Peer) -> None:
-    peer.says(REQUEST)
-    await peer.answered()
-    peer.checked_after(10 * TIMEOUT)  # uvicorn times out idle connections
-    assert not peer.transport.ended
-    peer.says(REQUEST[:10])
-    peer.checked_after(TIMEOUT)
-    assert peer.transport.status == "200 OK"
-    peer.checked_after(0.1)
-    assert peer.transport.status == "408 Request Timeout"
-
-
-async def test_slow_answer_does_not_time_out(peer: Peer) -> None:
-    peer.says(REQUEST)
-    peer.checked_after(10 * TIMEOUT)
-    assert not peer.transport.ended
-    await peer.answered()
-    assert peer.transport.status == "200 OK"
-
-
-async def test_unread_answer_aborts_connection_after_timeout(peer: Peer) -> None:
-    peer.says(REQUEST)
-    await peer.answered()
-    peer.transport.unsent = 5
-    peer.checked_after(1.0)
-    peer.checked_after(TIMEOUT)
-    assert not peer.transport.ended
-    peer.transport.unsent = 0
-    peer.checked_after(1.0)
-    peer.transport.unsent = 5
-    peer.checked_after(1.0)
-    peer.checked_after(TIMEOUT)
-    assert peer.ended == ""
-    peer.checked_after(0.1)
-    assert peer.ended == "aborted"
-
-
-@pytest.mark.parametrize(
-    "head",
-    [
-        REQUEST[:-2] + b"a: " + 3 * LIMIT * b"x",
-        REQUEST[:-2] + b"a: " + 3 * LIMIT * b"x" + b"\r\n\r\n",
-        REQUEST[:-2] + LIMIT * b"a: x\r\n",
-        LIMIT * b"G" + b"G",
-    ],
-)
-async def test_large_head_gets_431(peer: Peer, head: bytes) -> None:
-    peer.says(head)
-    assert peer.transport.status == "431 Request Header Fields Too Large"
-    peer.says(head)
-    peer.checked_after(10 * TIMEOUT)
-    assert peer.transport.written.count(b"HTTP/1.1") == 1
-    assert not peer.transport.reads
-
-
-@pytest.mark.parametrize(
-    "nonsense",
-    [b"\x16\x03\x01\x02\r\n\r\n", b"GET\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nHost\r\n\r\n"],
-)
-async def test_malformed_request_gets_400(peer: Peer, nonsense: bytes) -> None:
-    peer.says(nonsense)
-    assert peer.transport.status == "400 Bad Request"
-
-
-CHUNKED = b"GET / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
-
-
-async def test_malformed_body_gets_400(peer: Peer) -> None:
-    peer.says(CHUNKED)
-    peer.says(b"zzz\r\n")
-    assert peer.transport.status == "400 Bad Request"
-    await peer.answered()
-    assert peer.transport.written.count(b"HTTP/1.1") == 1
-
-
-async def test_malformed_body_during_answer_aborts_connection(peer: Peer) -> None:
-    peer.says(CHUNKED)
-    peer.connection.cycle.response_started = True
-    peer.says(b"zzz\r\n")
-    assert (peer.transport.written, peer.transport.ended) == (b"", "aborted")
-    peer.connection.cycle.disconnected = True
-
-
-async def test_upgrade_is_ignored(peer: Peer) -> None:
-    peer.says(REQUEST[:-2] + b"Upgrade: websocket\r\nConnection: upgrade\r\n\r\n")
-    await peer.answered()
-    assert peer.transport.status == "200 OK"
+    golden("connections.txt", await replay_async((GOLDEN / "connections.txt").read_text(), begin))
+    for dialogue in dialogues:
+        if dialogue.peer.connection.cycle is not None:
+            dialogue.peer.connection.cycle.disconnected = True
+        await dialogue.peer.end()
 
 
 async def test_least_needed_is_longest_silent_then_longest_answered() -> None:
