@@ -1,18 +1,16 @@
 """How long access decisions hold, and which clients may cause reviews."""
 
 import base64
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from tests.support.transcripts import calls, replay
 from watchslo.serve.auth_cache import (
-    ALLOWED_SECONDS,
     BURST,
-    DENIED_SECONDS,
     MOST,
     MOST_ADDRESSES,
-    RETRY_SECONDS,
-    REVIEWS_PER_SECOND,
-    TRUSTED_SECONDS,
     AccessDecision,
     AccessDecisions,
     is_expired,
@@ -20,6 +18,7 @@ from watchslo.serve.auth_cache import (
 )
 
 NOW = 1000.0
+GOLDEN = Path(__file__).parents[2] / "golden"
 KNOWN = key_of("token", "/metrics")
 
 
@@ -50,76 +49,37 @@ class TestKey:
         assert len({KNOWN, key_of("token", "/"), key_of("other", "/metrics"), key_of("token/", "metrics")}) == 4
 
 
-class TestInForce:
-    def test_empty_cache_has_no_decision(self) -> None:
-        assert AccessDecisions().in_force(KNOWN, NOW) is None
+class NamedDecisions:
+    """Decisions about clients that are known by a name, or by the address that they ask from."""
 
-    def test_allowed_holds_for_allowed_seconds(self) -> None:
-        decisions = allowed()
-        assert decisions.in_force(KNOWN, NOW + ALLOWED_SECONDS - 0.1) is AccessDecision.ALLOWED
-        assert decisions.in_force(KNOWN, NOW + ALLOWED_SECONDS) is None
+    def __init__(self) -> None:
+        self._decisions = AccessDecisions()
 
-    def test_refusal_holds_for_denied_seconds(self) -> None:
-        for verdict in (AccessDecision.UNKNOWN, AccessDecision.FORBIDDEN):
-            decisions = AccessDecisions()
-            decisions.reviewed(KNOWN, verdict, NOW)
-            assert decisions.in_force(KNOWN, NOW + DENIED_SECONDS - 0.1) is verdict
-            assert decisions.in_force(KNOWN, NOW + DENIED_SECONDS) is None
+    def reviewed(self, name: str, decision: str, now: float) -> None:
+        self._decisions.reviewed(key_of(name, "/metrics"), AccessDecision(decision), now)
 
-    def test_newest_review_replaces_the_previous_one(self) -> None:
-        decisions = allowed()
-        decisions.reviewed(KNOWN, AccessDecision.FORBIDDEN, NOW + 1)
-        assert decisions.in_force(KNOWN, NOW + 2) is AccessDecision.FORBIDDEN
+    def in_force(self, name: str, now: float) -> str | None:
+        found = self._decisions.in_force(key_of(name, "/metrics"), now)
+        return found and found.value
+
+    def trusted(self, name: str, now: float) -> bool:
+        return self._decisions.trusted(key_of(name, "/metrics"), now)
+
+    def may_review(self, name: str, now: float) -> bool:
+        return self._decisions.may_review(key_of(name, "/metrics"), "10.0.1.1", now)
+
+    def unknown_clients(self, now: float) -> int:
+        """Return how many unknown clients may be reviewed."""
+        return exhausted(self._decisions, now)
 
 
-class TestTrust:
-    def test_allowed_client_stays_allowed_while_reviews_fail(self) -> None:
-        decisions = allowed()
-        later = NOW + ALLOWED_SECONDS
-        assert decisions.trusted(KNOWN, later)
-        assert decisions.in_force(KNOWN, later + RETRY_SECONDS - 0.1) is AccessDecision.ALLOWED
-        assert decisions.in_force(KNOWN, later + RETRY_SECONDS) is None
-
-    def test_trust_ends_trusted_seconds_after_the_last_review(self) -> None:
-        decisions = allowed()
-        assert decisions.trusted(KNOWN, NOW + TRUSTED_SECONDS - 1)
-        assert decisions.in_force(KNOWN, NOW + TRUSTED_SECONDS - 0.1) is AccessDecision.ALLOWED
-        assert decisions.in_force(KNOWN, NOW + TRUSTED_SECONDS) is None
-        assert not decisions.trusted(KNOWN, NOW + TRUSTED_SECONDS)
-
-    def test_unknown_and_refused_clients_are_not_trusted(self) -> None:
-        decisions = allowed()
-        assert not decisions.trusted(unknown(1), NOW)
-        decisions.reviewed(KNOWN, AccessDecision.FORBIDDEN, NOW + 1)
-        assert not decisions.trusted(KNOWN, NOW + 2)
-        decisions.reviewed(KNOWN, AccessDecision.UNKNOWN, NOW + 3)
-        assert not decisions.trusted(KNOWN, NOW + 4)
+def test_decisions_hold_as_the_transcripts_say(golden: Callable[[str, str], None]) -> None:
+    golden(
+        "access-decisions.txt", replay((GOLDEN / "access-decisions.txt").read_text(), lambda _: calls(NamedDecisions()))
+    )
 
 
 class TestUnknownClients:
-    def test_unknown_clients_are_limited_in_reviews(self) -> None:
-        decisions = AccessDecisions()
-        assert exhausted(decisions, NOW) == BURST
-        assert exhausted(decisions, NOW + 2 / REVIEWS_PER_SECOND) == 2
-        assert exhausted(decisions, NOW + 1e6) == BURST
-
-    def test_unknown_clients_do_not_block_trusted_clients(self) -> None:
-        decisions = allowed()
-        exhausted(decisions, NOW)
-        assert decisions.may_review(KNOWN, "10.0.1.1", NOW + ALLOWED_SECONDS)
-
-    def test_client_no_longer_trusted_is_limited(self) -> None:
-        decisions = allowed()
-        late = NOW + TRUSTED_SECONDS
-        exhausted(decisions, late)
-        assert not decisions.may_review(KNOWN, "10.0.1.1", late)
-
-    def test_refused_client_is_limited(self) -> None:
-        decisions = AccessDecisions()
-        decisions.reviewed(KNOWN, AccessDecision.FORBIDDEN, NOW)
-        exhausted(decisions, NOW)
-        assert not decisions.may_review(KNOWN, "10.0.1.1", NOW)
-
     def test_flood_from_one_address_leaves_reviews_to_others(self) -> None:
         decisions = AccessDecisions()
         flood = [decisions.may_review(unknown(number), "10.0.0.66", NOW) for number in range(1000)]
