@@ -2,17 +2,16 @@
 
 import pickle
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tests.conftest import GOLDEN
 from tests.support.transcripts import Step, calls, replay
 from watchslo.clock.domain import MOST_READS, Domain, Horizon, Membership
 from watchslo.model import SERVICE, Reading
 from watchslo.snapshot import StorageKind
 
-GOLDEN = Path(__file__).parents[2] / "golden"
 PODS, NODES, LEASES = ((SERVICE, key) for key in ("pods", "nodes", "leases"))
 TIMESTAMP = 1_753_647_547_040_015_001
 

@@ -4,7 +4,6 @@ import math
 import pickle
 from bisect import bisect_left
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.conftest import GOLDEN
 from tests.support.transcripts import Step, calls, replay
 from watchslo.clock.revision import SIGHTINGS, Origins, RevisionClock
 from watchslo.clock.staircase import AFTER_ALL, BEFORE_ALL, Ends, Starts
 from watchslo.model import SERVICE, Bounds, Reading
 
 INF = math.inf
-GOLDEN = Path(__file__).parents[2] / "golden"
 
 
 def tick(sent: float, answered: float, revision: int, resource: str = "events", apiserver: str = SERVICE) -> Reading:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.conftest import GOLDEN
 from tests.support.transcripts import Step, calls, replay
 from tests.unit.clock.test_cache import behind, locate, read
 from watchslo.clock.answered import TickTimes
@@ -18,7 +19,7 @@ from watchslo.clock.reserve import TickReserve
 from watchslo.model import FloatArray, Interval, Reading
 from watchslo.snapshot import BurstReason, BurstWish
 
-TRANSCRIPTS = sorted((Path(__file__).parents[2] / "golden" / "clock").glob("*.txt"))
+TRANSCRIPTS = sorted((GOLDEN / "clock").glob("*.txt"))
 assert TRANSCRIPTS
 UNIX = 1_758_568_538_175_839_001  # a revision seen on GKE
 GAP = 30.0

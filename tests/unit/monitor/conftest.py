@@ -1,15 +1,18 @@
 """A cluster in memory, and a loop whose time jumps and drives all clocks."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 import structlog
 from structlog.testing import CapturingLogger
 
+from tests.conftest import GOLDEN
 from tests.support.loop import JumpingLoop
+from tests.support.transcripts import replay
 from tests.unit.monitor.cluster import Cluster, Log
 from tests.unit.monitor.inside import set_clocks
+from tests.unit.monitor.scene import Play, Scene, Stage
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
@@ -32,6 +35,20 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     monkeypatch.setattr("watchslo.monitor.apiserver.Client", made.client)
     monkeypatch.setattr("watchslo.kube.client._session", made.session)
     return made
+
+
+@pytest.fixture
+def play(golden: Callable[[str, str], None]) -> Iterator[Play]:
+    """`play(name, scene)` plays the transcripts of `tests/golden/NAME`."""
+    stages: list[Stage] = []
+
+    def play_all(name: str, scene: Callable[[str], Scene]) -> None:
+        stages.append(Stage(scene))
+        golden(name, replay((GOLDEN / name).read_text(), stages[-1].begin))
+
+    yield play_all
+    for stage in stages:
+        stage.end()
 
 
 @pytest.fixture

@@ -127,6 +127,10 @@ class Stage:
             scene.end()
 
 
+Play = Callable[[str, Callable[[str], Scene]], None]
+"""Plays the transcripts of a golden file, each on a scene of its own, and compares the outcomes."""
+
+
 async def pause(seconds: float) -> None:
     await asyncio.sleep(seconds)
 

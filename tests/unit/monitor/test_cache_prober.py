@@ -5,17 +5,17 @@ import contextlib
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from itertools import pairwise
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from tests.conftest import GOLDEN
 from tests.support.transcripts import calls, replay
 from tests.unit.monitor.cluster import CONFIGMAPS, EVENTS, NODES, PODS, Log
-from tests.unit.monitor.scene import CallScene, Stage
+from tests.unit.monitor.scene import CallScene, Play
 from watchslo.clock.cache import CacheClock
 from watchslo.kube.client import CLOSED
 from watchslo.latency.bins import Bins
@@ -39,7 +39,6 @@ B1, B2 = (("b", resource) for resource in ("configmaps", "nodes"))
 C1 = ("c", "configmaps")
 IDLE, ASKED = Want(), Want(asked=True)
 BUDGET = 5.0
-GOLDEN = Path(__file__).parents[2] / "golden"
 RESOURCES = {one.key: one for one in (PODS, NODES, CONFIGMAPS, EVENTS)}
 
 
@@ -279,15 +278,8 @@ class Choices(Rota):
         return " ".join(map("/".join, self.choose(made, 1000.0 + seconds))) or "none"
 
 
-@pytest.fixture
-def stage() -> Iterator[Stage]:
-    made = Stage(CacheScene)
-    yield made
-    made.end()
-
-
-def test_prober_does_what_its_transcripts_say(stage: Stage, golden: Callable[[str, str], None]) -> None:
-    golden("caches.txt", replay((GOLDEN / "caches.txt").read_text(), stage.begin))
+def test_prober_does_what_its_transcripts_say(play: Play) -> None:
+    play("caches.txt", CacheScene)
 
 
 def test_rota_does_what_its_transcripts_say(golden: Callable[[str, str], None]) -> None:

@@ -7,18 +7,16 @@ import math
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator
 from itertools import pairwise
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Self, cast
 
 import pytest
 import yaml
 
-from tests.support.transcripts import replay
 from tests.unit.monitor.cluster import ANSWER_SECONDS, COMPACTED, CONFIGMAPS, EVENTS, NODES, PODS, Watch, line
-from tests.unit.monitor.scene import Scene, Stage, counts, pause
+from tests.unit.monitor.scene import Play, Scene, counts, pause
 from watchslo.kube.client import NOTHING, OnSent, Page, Selectors
 from watchslo.kube.representation import Representation
 from watchslo.model import Interval, Reading, Resource
@@ -36,7 +34,6 @@ HOUR_SECONDS = 3600.0
 BEGAN = 1_000_000  # the first revision
 WELCOME_SECONDS = 30.0  # within which a busy resource has a reading
 WINDOW_SECONDS = 100.0
-GOLDEN = Path(__file__).parents[2] / "golden"
 RESOURCES = {one.key: one for one in (PODS, NODES, CONFIGMAPS, EVENTS)}
 
 
@@ -339,15 +336,8 @@ def _said(found: HeadroomReading | None) -> str:
     return ", ".join([reach, seconds, f"list {list_seconds} {how}", *(name for name in facts if facts[name])])
 
 
-@pytest.fixture
-def stage() -> Iterator[Stage]:
-    made = Stage(HeadroomScene)
-    yield made
-    made.end()
-
-
-def test_prober_does_what_its_transcripts_say(stage: Stage, golden: Callable[[str, str], None]) -> None:
-    golden("headroom.txt", replay((GOLDEN / "headroom.txt").read_text(), stage.begin))
+def test_prober_does_what_its_transcripts_say(play: Play) -> None:
+    play("headroom.txt", HeadroomScene)
 
 
 # Results

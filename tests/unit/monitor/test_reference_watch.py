@@ -1,15 +1,10 @@
 """The watch of whole objects next to a watch, against a cluster in memory."""
 
 import asyncio
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
-import pytest
-
-from tests.support.transcripts import replay
 from tests.unit.monitor.cluster import Cluster, line
 from tests.unit.monitor.inside import running
-from tests.unit.monitor.scene import CallScene, Stage, shown
+from tests.unit.monitor.scene import CallScene, Play, shown
 from tests.unit.monitor.test_watch_session import SAID, Parts
 from watchslo.config.model import Config
 from watchslo.kube.representation import Representation
@@ -19,7 +14,6 @@ from watchslo.snapshot import Hop
 from watchslo.watch.failure import Reason
 from watchslo.watch.messages import Batch
 
-GOLDEN = Path(__file__).parents[2] / "golden"
 WHOLE = (Representation.PROTOBUF, Representation.PLAIN)
 
 
@@ -118,15 +112,8 @@ class ReferenceScene(CallScene):
         return said | ({"hop": f"{hop.histogram.total} of {hop.histogram.sum:.1f} s"} if hop else {})
 
 
-@pytest.fixture
-def stage() -> Iterator[Stage]:
-    made = Stage(ReferenceScene)
-    yield made
-    made.end()
-
-
-def test_pair_does_what_its_transcripts_say(stage: Stage, golden: Callable[[str, str], None]) -> None:
-    golden("reference-watch.txt", replay((GOLDEN / "reference-watch.txt").read_text(), stage.begin))
+def test_pair_does_what_its_transcripts_say(play: Play) -> None:
+    play("reference-watch.txt", ReferenceScene)
 
 
 async def test_crash_is_followed_by_a_new_watch(cluster: Cluster) -> None:

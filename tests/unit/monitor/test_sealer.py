@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import GOLDEN
 from tests.support.transcripts import Step, calls, replay, shown, value
-from tests.unit.conftest import ROOT
 from tests.unit.latency.one_watch import GAP, identity
 from watchslo.clock.domain import PROBES_NEEDED, Domain
 from watchslo.clock.storage_kind import ApiserverStorage
@@ -278,7 +278,7 @@ def test_sealer_does_what_its_transcripts_say(
         driven = DrivenWatches(beginning, monkeypatch)
         return calls(driven, driven.read)
 
-    golden("sealer.txt", replay((ROOT / "tests/golden/sealer.txt").read_text(), begin))
+    golden("sealer.txt", replay((GOLDEN / "sealer.txt").read_text(), begin))
 
 
 def test_watches_that_leave_leave_nothing_behind() -> None:

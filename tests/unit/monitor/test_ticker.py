@@ -1,16 +1,14 @@
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 from random import Random
 
 import pytest
 import structlog
 
-from tests.support.transcripts import replay
 from tests.unit.monitor.cluster import CONFIGMAPS, EVENTS, PODS
-from tests.unit.monitor.scene import CallScene, Stage, shown
+from tests.unit.monitor.scene import CallScene, Play, shown
 from watchslo.clock.burst import Burst, BurstBudget
 from watchslo.clock.tick_schedule import AT_ONCE, TickSchedule
 from watchslo.model import Reading, Resource
@@ -20,7 +18,6 @@ from watchslo.monitor.ticker import Ticker
 from watchslo.snapshot import BurstReason, BurstWish
 from watchslo.watch.failure import Failure, Phase, Reason, because
 
-GOLDEN = Path(__file__).parents[2] / "golden"
 RESOURCES = {one.key: one for one in (EVENTS, PODS, CONFIGMAPS)}
 
 
@@ -145,15 +142,8 @@ class TickScene(CallScene):
         return found
 
 
-@pytest.fixture
-def stage() -> Iterator[Stage]:
-    made = Stage(TickScene)
-    yield made
-    made.end()
-
-
-def test_ticks_are_what_the_transcripts_say(stage: Stage, golden: Callable[[str, str], None]) -> None:
-    golden("ticks.txt", replay((GOLDEN / "ticks.txt").read_text(), stage.begin))
+def test_ticks_are_what_the_transcripts_say(play: Play) -> None:
+    play("ticks.txt", TickScene)
 
 
 async def test_three_apiservers_get_six_evenly_spaced_ticks() -> None:

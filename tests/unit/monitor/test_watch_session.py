@@ -5,18 +5,16 @@ import json
 import math
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 import yaml
 
-from tests.support.transcripts import replay
 from tests.unit.monitor.cluster import PODS, Cluster, Log, Watch, line, nowhere
-from tests.unit.monitor.scene import CallScene, Stage, shown
+from tests.unit.monitor.scene import CallScene, Play, shown
 from tests.unit.monitor.transcript import figure_at
 from watchslo.clock.burst import Burst, BurstBudget
 from watchslo.clock.domain import Domain
@@ -50,7 +48,6 @@ from watchslo.watch.messages import Batch
 from watchslo.watch.transitions import State
 
 MEBIBYTE = 2**20
-GOLDEN = Path(__file__).parents[2] / "golden"
 ERROR_410 = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}\n'
 SAID: dict[str, bytes | Failure] = {
     "410": ERROR_410,
@@ -297,15 +294,8 @@ class SessionScene(CallScene):
         return {"watch": ", ".join(map(str, said))} | {name: fact for name, fact in facts.items() if fact}
 
 
-@pytest.fixture
-def stage() -> Iterator[Stage]:
-    made = Stage(SessionScene)
-    yield made
-    made.end()
-
-
-def test_watch_does_what_its_transcripts_say(stage: Stage, golden: Callable[[str, str], None]) -> None:
-    golden("watch-session.txt", replay((GOLDEN / "watch-session.txt").read_text(), stage.begin))
+def test_watch_does_what_its_transcripts_say(play: Play) -> None:
+    play("watch-session.txt", SessionScene)
 
 
 class TestRun:

@@ -2,10 +2,10 @@
 
 import base64
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
+from tests.conftest import GOLDEN
 from tests.support.transcripts import calls, replay
 from watchslo.serve.auth_cache import (
     BURST,
@@ -18,7 +18,6 @@ from watchslo.serve.auth_cache import (
 )
 
 NOW = 1000.0
-GOLDEN = Path(__file__).parents[2] / "golden"
 KNOWN = key_of("token", "/metrics")
 
 

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -12,12 +11,12 @@ import uvicorn
 from starlette.types import Receive, Scope, Send
 from uvicorn.server import ServerState
 
+from tests.conftest import GOLDEN
 from tests.support.transcripts import AsyncStep, replay_async
 from watchslo.serve.acceptor import ARRIVAL_SECONDS, least_needed
 from watchslo.serve.uvicorn_overrides import ClientConnection
 
 TIMEOUT = 10.0
-GOLDEN = Path(__file__).parents[2] / "golden"
 LIMIT = 4096
 REQUEST = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 NOW = 1000.0
