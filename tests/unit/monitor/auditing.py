@@ -14,7 +14,7 @@ import structlog
 import yaml
 
 from tests.unit.monitor.cluster import EVENTS, NODES, PODS, START_REVISION, Cluster, Watch, line, nowhere
-from tests.unit.monitor.scene import Scene, counts, pause
+from tests.unit.monitor.scene import Scene, counts, pause, shown
 from watchslo.kube.client import OnSent, Selectors, request_class
 from watchslo.kube.limiter import Limiter
 from watchslo.kube.representation import Representation
@@ -382,13 +382,15 @@ class AuditScene(Scene):
     - `commit pods` changes one, `lose` does so without an event. `freeze pods` stops a cache, `thaw pods` ends that.
     - `stick pods` withholds events of a watch until it is reopened, `stick pods hopelessly` until `release pods`.
     - `mark pods 7` brings a bookmark of a revision so far ahead.
+    - `until audit` lets time pass until the next request of this kind, and `end pods` ends a watch.
+    - `undate pods` lets the clock know no ages of changes, and `untick pods` no ticks.
     - `cluster NAME VALUE`, `apiserver NAME VALUE`, `auditor NAME VALUE` and `pods NAME VALUE` set an attribute.
     """
 
     def __init__(self, beginning: str) -> None:
         super().__init__()
         resources, *options = beginning.split(", ")
-        self._past = Past(*(RESOURCES[key] for key in resources.split()))
+        self._past = Past(*map(_resource, resources.split()))
         self._patches.setattr("watchslo.kube.client._session", self._past.session)
         self._watches = {watch.resource.key: watch for watch in self._past.streams}
         for watch in self._past.streams:
@@ -404,17 +406,30 @@ class AuditScene(Scene):
                 return self._news(self._wait(pause(float(seconds))))
             case [seconds, "s", "writing"]:
                 return self._news(self._wait(busy(self._past, float(seconds))))
-            case ["look", "requests"]:
-                return counts(Counter(kind for _, kind, _ in self._past.asked))
-            case ["look", "forms"]:
-                return counts(Counter(form.value for form in self._past.asked_forms))
-            case ["look", "past"]:
-                return f"{len(self._past.since)} second watches, from at most {max(self._past.past_seconds):.0f} s ago"
+            case ["look", what]:
+                return self._look(what)
             case ["forget"]:
                 self._past.asked.clear()
             case words:
                 self._runner.run(self._act(words))
         return None
+
+    def _look(self, what: str) -> str:
+        match what:
+            case "requests":
+                return counts(Counter(kind for _, kind, _ in self._past.asked))
+            case "forms":
+                return counts(Counter(form.value for form in self._past.asked_forms))
+            case "withheld":
+                now = time.monotonic()
+                found = {key: watch.health.withheld(now, watch.revision) for key, watch in self._watches.items()}
+                return shown({key: ", ".join(f"{age:.1f} s" for age in ages) for key, ages in found.items()})
+            case "audits":
+                return f"{shown(self._audits.verdicts)}, {self._audits.auditor.quiet} quiet"
+            case "past":
+                since = f"from at most {max(self._past.past_seconds):.0f} s ago"
+                return f"{len(self._past.since)} second watches, {since}"
+        raise AssertionError(what)
 
     async def _wait(self, work: Any) -> None:
         if not self._tasks:
@@ -425,29 +440,49 @@ class AuditScene(Scene):
 
     async def _act(self, words: list[str]) -> None:
         match words:
+            case ["until", kind]:
+                asked = self._past.count(kind)
+                await self._wait(when(lambda: self._past.count(kind) > asked))
             case ["lose"]:
                 self._past.lose()
             case [("commit" | "freeze" | "thaw") as verb, key]:
-                getattr(self._past, verb)(RESOURCES[key])
-            case [("close" | "open" | "release") as verb, key]:
-                getattr(self._watches[key], verb)()
-            case ["stick", key, *how]:
-                self._watches[key].stuck, self._watches[key].hopeless = True, bool(how)
-            case ["mark", key, ahead]:
-                self._watches[key].mark(self._past.revision + int(ahead))
-            case ["refuse", kind, reason]:
-                self._past.fail(Reason(reason), kind)
+                getattr(self._past, verb)(_resource(key))
+            case ["refuse", kind, reason, *retry_after]:
+                self._past.fail(Reason(reason), kind, retry_after=float(retry_after[0]) if retry_after else None)
             case ["allow"]:
                 self._past.failures.clear()
-            case [of, name, value]:
+            case [("cluster" | "apiserver" | "auditor") as of, name, value]:
                 parts = {"cluster": self._past, "apiserver": self._past.apiserver, "auditor": self._audits}
-                setattr((parts | self._watches)[of], name, yaml.safe_load(value))
+                setattr(parts[of], name, yaml.safe_load(value))
+            case [key, name, value] if key in self._watches:
+                setattr(self._watches[key], name, yaml.safe_load(value))
+            case [verb, key, *more]:
+                self._change(verb, self._watches[key], *more)
+
+    def _change(self, verb: str, watch: FakeWatch, *more: str) -> None:
+        match verb:
+            case "close" | "open" | "release":
+                getattr(watch, verb)()
+            case "stick":
+                watch.stuck, watch.hopeless = True, bool(more)
+            case "mark":
+                watch.mark(self._past.revision + int(more[0]))
+            case "end":
+                self._past.streams.remove(watch)
+            case "undate":
+                watch.ages = lambda revisions, _: [0.0] * len(revisions)  # type: ignore[method-assign,assignment]
+            case "untick":
+                watch.ticked = lambda _: None
             case _:
-                raise AssertionError(words)
+                raise AssertionError(verb)
 
     def _state(self) -> dict[str, str]:
         found = " ".join(sorted(self._audits.found)) or "nothing"
         return {"found": found} | {key: watch.said for key, watch in self._watches.items()}
+
+
+def _resource(key: str) -> Resource:
+    return RESOURCES.get(key) or Resource("tests.invalid", "v1", key, namespaced=True)
 
 
 async def churn(past: Past, resource: Resource) -> None:

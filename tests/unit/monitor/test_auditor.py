@@ -73,17 +73,6 @@ async def test_crash_of_one_audit_ends_no_other(log: Log) -> None:
     assert {crash["task"] for crash in log.of("task_crashed")} == {"('audits', 1)"}
 
 
-async def test_idle_resources_raise_no_alarm(log: Log) -> None:
-    past = Past(*many(12))
-    async with Audits(past) as audits:
-        await asyncio.sleep(HEALTHY_SECONDS)
-        assert audits.found == {AuditResult.IDLE}
-        assert audits.auditor.quiet == 12
-        assert 0.95 < audits.verdicts[AuditResult.IDLE] / HEALTHY_SECONDS < 1.05  # each every twelve seconds
-    assert all(stream.health.verdict is AuditResult.IDLE for stream in past.streams)
-    assert set(log.events) == {"audited"}
-
-
 @pytest.mark.parametrize("seed", range(2))
 async def test_timely_events_raise_no_alarm(seed: int) -> None:
     """Rare or frequent events, up to 1.5 s late: no stall, and nothing lost."""
@@ -106,16 +95,6 @@ async def test_timely_events_raise_no_alarm(seed: int) -> None:
         assert audits.verdicts[AuditResult.ALIVE]
         assert not audits.verdicts[AuditResult.FAILED]
     assert not any(stream.health.stalls or stream.violated for stream in past.streams)
-
-
-async def test_rare_ticks_make_the_auditor_read_other_resources() -> None:
-    past = Past(PODS, NODES)
-    past.ticking = False
-    past.freeze(PODS)
-    committed = time.monotonic()
-    async with Audits(past):
-        assert await stalled(past.streams[0]) - committed <= DETECTION_SECONDS
-    assert not past.streams[1].stalled
 
 
 # Stalls
@@ -149,70 +128,6 @@ async def test_dead_watch_is_reopened_and_delivers_everything(seed: int, log: Lo
     assert [entry["watch"] for entry in log.of("stall_over")] == [stream.label]
 
 
-async def test_withheld_event_is_as_old_as_the_clock_proves() -> None:
-    past, stream = cluster_of(PODS)
-    stream.stuck = stream.hopeless = True
-    committed = time.monotonic()
-    past.commit()
-    async with Audits(past) as audits:
-        await audits.until(AuditResult.STALLED)
-        now = time.monotonic()
-        assert stream.health.withheld(now, stream.revision) == [pytest.approx(now - committed)]
-        await asyncio.sleep(10.0)
-        stream.stuck = False
-        stream.deliver()
-        assert stream.health.withheld(time.monotonic(), stream.revision) == []
-
-
-async def test_undated_withheld_event_is_as_old_as_its_audit() -> None:
-    past, stream = cluster_of(PODS)
-    stream.stuck = stream.hopeless = True
-    stream.ages = lambda revisions, _: [0.0] * len(revisions)  # type: ignore[method-assign,assignment]
-    past.commit()
-    async with Audits(past) as audits:
-        await audits.until(AuditResult.STALLED)
-        (age,) = stream.health.withheld(time.monotonic(), stream.revision)
-        assert 2.0 <= age <= 2.3
-
-
-async def test_stalled_busy_watch_is_found_as_soon_as_a_quiet_one() -> None:
-    past, stream = cluster_of(PODS)
-    async with Audits(past):
-        for _ in range(200):
-            past.commit()
-            await asyncio.sleep(0.1)
-        stream.stuck = True
-        committed = time.monotonic()
-        for _ in range(100):
-            past.commit()
-        assert await stalled(stream) - committed <= DETECTION_SECONDS
-
-
-async def test_watch_that_closes_during_an_audit_is_not_stalled() -> None:
-    past, stream = cluster_of(PODS)
-    stream.stuck = True
-    past.commit()
-    async with Audits(past) as audits:
-        await when(lambda: past.count("audit") == 1)
-        stream.close()
-        await audits.until(*AuditResult)
-        stream.open()
-        await audits.until(*AuditResult)
-        assert audits.found == {AuditResult.FAILED, AuditResult.IDLE}
-    assert stream.health.stalls == 0
-
-
-async def test_stall_of_an_ended_watch_is_forgotten(log: Log) -> None:
-    past = Past(PODS)
-    past.streams[0].stuck = past.streams[0].hopeless = True
-    past.commit()
-    async with Audits(past) as audits:
-        await audits.until(AuditResult.STALLED)
-        past.streams.clear()
-        await asyncio.sleep(60.0)
-    assert not log.of("stall_over")
-
-
 # Frozen caches
 
 
@@ -236,19 +151,6 @@ async def test_frozen_cache_is_found_and_its_end_too(seed: int, log: Log) -> Non
     assert not any(other.health.stalls for other in past.streams[:-1])
     assert [entry["verdict"] for entry in log.of("watch_stalled")] == ["frozen"]
     await asyncio.sleep(0.0)
-
-
-async def test_late_cache_that_delivers_is_not_frozen() -> None:
-    past, stream = cluster_of(*many(3), PODS)
-    past.freeze(PODS)
-    async with Audits(past) as audits:
-        for _ in range(40):
-            past.commit()
-            await asyncio.sleep(8.0)
-            past.thaw(PODS)
-            past.freeze(PODS)
-        assert audits.found <= {AuditResult.ALIVE, AuditResult.IDLE, AuditResult.FAILED}
-    assert not stream.health.stalls
 
 
 async def test_many_quiet_watches_are_audited_within_the_stated_time() -> None:
@@ -325,19 +227,6 @@ def uncached() -> tuple[Past, FakeWatch]:
     past.apiserver.version = "v1.30.14"
     past.streams[0].ticked = past.ticked
     return past, past.streams[0]
-
-
-async def test_uncached_watch_without_ticks_is_audited_from_the_present() -> None:
-    past, stream = uncached()
-    stream.ticked = lambda _: None
-    async with churn(past), Audits(past, budget=0.0) as audits:
-        await asyncio.sleep(1800.0)
-        audits.budget = 2.0
-        await asyncio.sleep(300.0)
-        assert audits.found == {AuditResult.UNPROVEN}
-        stream.stuck = True
-        assert await seconds_until_stalled(past, stream) <= DETECTION_SECONDS
-    assert max(past.past_seconds) < 20.0
 
 
 async def test_restored_storage_is_audited_from_its_revision() -> None:
@@ -429,33 +318,6 @@ async def test_overloaded_apiserver_is_audited_less_often(kind: str, reason: Rea
         assert past.count("nudge") - before >= 110
 
 
-async def test_audits_obey_retry_after() -> None:
-    past = Past(*many(40))
-    past.fail(Reason.THROTTLED, retry_after=60.0)
-    async with Audits(past):
-        await when(lambda: past.count("nudge") > 0)
-        await asyncio.sleep(59.0)
-        assert past.count("nudge") == 1
-        await asyncio.sleep(10.0)
-        assert past.count("nudge") == 2
-
-
-async def test_hanging_apiserver_is_audited_less_often() -> None:
-    """Even if it accepts connections: no other read is answered at once, so no cache is frozen."""
-    past = Past(*many(40))
-    past.ticking = False
-    for resource in many(40):
-        past.freeze(resource)
-    async with Audits(past) as audits:
-        await asyncio.sleep(60.0)
-        before = past.count("nudge")
-        await asyncio.sleep(120.0)
-        assert past.count("nudge") - before <= 2 * (
-            120.0 / (0.5 * SLOWEST_SECONDS) + 1
-        )  # each reads a second resource too
-        assert audits.found == {AuditResult.FAILED}
-
-
 @pytest.mark.parametrize("reason", [Reason.FORBIDDEN, Reason.NOT_FOUND, Reason.EXPIRED])
 async def test_unavailable_resource_does_not_delay_other_audits(reason: Reason) -> None:
     past = Past(*many(39), PODS)
@@ -488,17 +350,6 @@ async def test_audit_with_an_answer_without_events_is_idle_or_failed(
         await asyncio.sleep(120.0)
         assert audits.found == {found}
         assert audits.verdicts[found] >= 6
-
-
-async def test_bookmark_during_an_audit_leaves_the_watch_idle() -> None:
-    """An apiserver sends one every minute: an idle watch would not be known to be idle for some seconds after it."""
-    past = Past(PODS)
-    async with Audits(past) as audits:
-        for revision in range(1_000, 1_010):
-            await when(lambda: any(past.open_watches()))
-            past.streams[0].mark(revision)
-            await audits.until(*AuditResult)
-        assert audits.found == {AuditResult.IDLE}
 
 
 async def test_audit_with_an_endless_line_fails(monkeypatch: pytest.MonkeyPatch) -> None:
