@@ -11,10 +11,12 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
+from tests.conftest import GOLDEN
 from tests.support.loop import JumpingLoop
+from tests.support.transcripts import calls, replay
 from tests.unit.monitor.inside import set_clocks
 from watchslo.event_loop import Inbox
-from watchslo.monitor.lag import BEAT_SECONDS, LATE_SECONDS, Lag, cpu_wait_reader, keep_beating, suspended_seconds
+from watchslo.monitor.lag import BEAT_SECONDS, Lag, cpu_wait_reader, keep_beating, suspended_seconds
 
 
 class Beats:
@@ -38,77 +40,37 @@ class Beats:
         """Return the own delay of an arrival so many seconds before the last beat."""
         return float(self.lag.own_delays.of(np.array([self.now - ago]))[0])
 
+    def beats(self, count: int) -> None:
+        for _ in range(count):
+            self.beat()
 
-@pytest.fixture
-def beats() -> Beats:
-    return Beats()
+    def tainted(self, later: float) -> bool:
+        """Return whether an arrival so many seconds after the last beat is tainted."""
+        return self.lag.tainted(self.now + later)
 
+    def spans_stop(self, ago: float, until: float) -> bool:
+        """Return whether what was committed so many seconds before the last beat, and arrives later, spans a stop."""
+        return bool(self.lag.own_delays.span_stop(np.array([self.now - ago]), np.array([self.now + until]))[0])
 
-def test_timely_beats_taint_nothing(beats: Beats) -> None:
-    for _ in range(99):
-        beats.beat()
-    assert not beats.lag.tainted(beats.now + 0.01)
-    assert beats.lag.tainted_seconds == 0
-    assert beats.lag.reading().counts[0] == 100
-    assert beats.lag.last_beat == beats.lag.own_delays.known_until == beats.now
+    def unknown(self) -> None:
+        """Let the wait for a CPU be unknown."""
+        self.waited = None
 
+    def known(self, waited: float) -> None:
+        self.waited = waited
 
-def test_arrival_long_after_a_beat_is_tainted(beats: Beats) -> None:
-    assert not beats.lag.tainted(beats.now + LATE_SECONDS - 0.001)
-    assert beats.lag.tainted(beats.now + LATE_SECONDS + 0.001)
-
-
-def test_time_before_a_late_beat_is_tainted(beats: Beats) -> None:
-    beats.beat(0.4)
-    assert beats.lag.tainted_seconds == pytest.approx(0.4)
-    assert not beats.lag.tainted(beats.now + 0.01)
-    beats.beat()
-    assert beats.lag.tainted_seconds == pytest.approx(0.4)
-
-
-def test_wait_for_a_cpu_is_an_own_delay_of_what_arrived_between_two_beats(beats: Beats) -> None:
-    beats.beat(0.06, waited=0.012)
-    assert beats.own_delay(0.03) == pytest.approx(0.012)
-    assert beats.own_delay(0.07) == 0.0
-    beats.beat()
-    assert beats.own_delay(0.03) == 0.0
+    def figures(self) -> str:
+        lag = self.lag
+        assert lag.last_beat == lag.own_delays.known_until == self.now
+        broken = ", broken" if lag.broken.is_set() else ""
+        return (
+            f"tainted {lag.tainted_seconds:.2f} s, suspended {lag.suspended_seconds:.2f} s, "
+            f"{lag.reading().counts[0]} of {lag.reading().total} beats in time{broken}"
+        )
 
 
-def test_wait_for_a_cpu_may_be_unknown(beats: Beats) -> None:
-    beats.waited = None
-    beats.beat()
-    assert beats.own_delay(0.03) == 0.0
-    beats.waited = 50.0
-    beats.beat()
-    assert beats.own_delay(0.03) == 0.0
-
-
-def test_suspend_between_two_beats_is_noted(beats: Beats) -> None:
-    before = beats.now
-    beats.beat(suspended=7200.0)
-    spans = beats.lag.own_delays.span_stop(np.array([before - 1, beats.now + 1]), np.array([beats.now + 2] * 2))
-    assert spans.tolist() == [True, False]
-    assert beats.lag.suspended_seconds == pytest.approx(7200)
-    assert beats.lag.tainted_seconds == 0.0
-
-
-@pytest.mark.parametrize(("gap", "stopped"), [(0.9, False), (8.0, True)])
-def test_after_a_stop_nothing_is_a_sample_that_may_be_committed_in_it(beats: Beats, gap: float, stopped: bool) -> None:  # noqa: FBT001
-    """The apiserver may have closed the watch as too slow; the next one delivers what was committed in that time."""
-    began = beats.now
-    beats.beat(gap)
-    beats.beat()
-    committed = np.array([began + gap / 2, beats.now - 0.01])
-    assert beats.lag.own_delays.span_stop(committed, committed + 3.0).tolist() == [stopped, False]
-    assert not beats.lag.broken.is_set()
-
-
-def test_only_a_suspend_of_more_than_a_second_breaks_connections(beats: Beats) -> None:
-    beats.beat(suspended=0.9)
-    assert not beats.lag.broken.is_set()
-    beats.beat(suspended=1.1)
-    assert beats.lag.broken.is_set()
-    assert beats.lag.suspended_seconds == pytest.approx(2.0)
+def test_lag_is_what_its_transcripts_say(golden: Callable[[str, str], None]) -> None:
+    golden("lag.txt", replay((GOLDEN / "lag.txt").read_text(), lambda _: calls(Beats())))
 
 
 def test_clocks_between_which_this_process_was_stopped_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,12 +80,6 @@ def test_clocks_between_which_this_process_was_stopped_are_read_again(monkeypatc
         patched.setattr(time, "clock_gettime", lambda _: next(since_boot))
         suspended = suspended_seconds()
     assert suspended == 100.0
-
-
-def test_clocks_that_differ_by_little_are_no_suspend(beats: Beats) -> None:
-    beats.beat(suspended=0.09)
-    assert beats.lag.suspended_seconds == 0.0
-    assert not beats.lag.own_delays.span_stop(np.array([0.0]), np.array([beats.now + 1])).any()
 
 
 def test_time_suspended_hardly_changes_while_this_test_runs() -> None:
