@@ -12,7 +12,7 @@ from tests.unit.monitor.cluster import (
     Log,
     nowhere,
 )
-from tests.unit.monitor.inside import BUILD, STARTED_SECONDS, Running, config, keep_writing, running
+from tests.unit.monitor.inside import BUILD, Running, config, keep_writing, running
 from watchslo.errors import ConfigError
 from watchslo.kube.reviews import Review
 from watchslo.model import Resource
@@ -58,40 +58,9 @@ class TestSlowGroups:
             assert cluster.count("discovery", "/apis/group0.com/v1") <= 10
 
 
-class TestDelay:
-    async def test_no_request_is_sent_during_the_delay(self, cluster: Cluster, log: Log) -> None:
-        async with running(config("pods"), start=59, delay=60) as run:
-            assert run.not_ready() == ("The first request waits for 1 s more, as `startDelay` says.",)
-            assert cluster.asked == []
-            await asyncio.sleep(1 + STARTED_SECONDS)
-            assert run.not_ready() == ()
+async def test_delay_is_logged_with_its_seconds(log: Log) -> None:
+    async with running(config("pods"), start=10, delay=60):
         assert [entry["seconds"] for entry in log.of("start_delayed")] == [60.0]
-
-    async def test_stop_during_the_delay(self, cluster: Cluster) -> None:
-        async with running(config("pods"), start=10, delay=60):
-            pass
-        assert cluster.asked == []
-
-    async def test_pause_during_the_delay(self, cluster: Cluster) -> None:
-        async with running(config("pods"), start=10, delay=60) as run:
-            run.supervisor.configure(config("pods", paused=True))
-            await asyncio.sleep(1)
-            assert run.not_ready() == ("Watching is paused.",)
-            await asyncio.sleep(120)
-            assert cluster.asked == []
-            run.supervisor.configure(config("pods"))
-            await asyncio.sleep(STARTED_SECONDS)
-            assert run.not_ready() == ()
-
-
-class TestOpening:
-    async def test_watch_that_is_not_answered_has_a_reason(self, cluster: Cluster) -> None:
-        cluster.hanging.add("watch")
-        async with running(config("pods"), start=4) as run:
-            assert run.not_ready() == ("pods has not been opened yet: opening",)
-            await asyncio.sleep(STARTED_SECONDS)
-            (why,) = run.not_ready()
-        assert why.startswith("pods has not been opened yet: Lists are answered, but not the watch: a proxy")
 
 
 class TestMissing:
@@ -136,13 +105,6 @@ class TestPaused:
 
 
 class TestShutdown:
-    @pytest.mark.parametrize("kind", ["discovery", "version", "list", "watch", "tick", "probe"])
-    async def test_does_not_wait_for_a_hanging_apiserver(self, cluster: Cluster, kind: str) -> None:
-        cluster.hanging.add(kind)
-        async with running(config("pods"), start=3):
-            pass
-        assert not cluster.is_open
-
     async def test_shutdown_evaluates_once_more_and_names_close_reasons(self, cluster: Cluster) -> None:
         async with running(config("pods"), start=21) as run:
             await keep_writing(cluster, PODS, seconds=2.4)

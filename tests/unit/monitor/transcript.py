@@ -14,6 +14,7 @@ resources change ten times a second from the beginning. Hosts are numbers: `pods
 - `send pods` ends the watches of pods, `send pods@2 BOOKMARK 200` sends a line to the one at 10.0.0.2, and
   `send addresses reset` breaks the watch of addresses.
 - `credentials for 1` lets a monitor that starts later have credentials for the address of 10.0.0.1.
+- `delay 60` lets a monitor that starts later wait for so many seconds before its first request.
 - `refresh 20` lets a monitor that starts later discover, and count apiservers, every 20 s, not every 180 s.
 """
 
@@ -54,6 +55,7 @@ class MonitorScene(Scene):
         self._cluster.announce(*(_host(str(number + 1)) for number in range(int(apiservers.split()[0]))))
         self._written = [_resource(key) for key in written.split()]
         self._credentials: CredentialSource | None = None
+        self._delay = 0.0
 
     async def _shut_down(self) -> None:
         if self._run is not None:
@@ -77,6 +79,8 @@ class MonitorScene(Scene):
             case ["credentials", "for", host]:
                 self._credentials = credentials(verified_tls(), f"https://{_host(host)}:6443")
                 self._runner.run(self._credentials.access())  # as every request does
+            case ["delay", seconds]:
+                self._delay = float(seconds)
             case ["refresh", seconds]:
                 self._patches.setattr("watchslo.monitor.supervisor.REFRESH_SECONDS", float(seconds))
             case ["forget"]:
@@ -106,7 +110,7 @@ class MonitorScene(Scene):
             return
         if self._written:
             self._begin(keep_writing(self._cluster, *self._written, seconds=1e6))
-        self._run = Running(config, credentials=self._credentials or credentials(verified_tls()))
+        self._run = Running(config, self._delay, credentials=self._credentials or credentials(verified_tls()))
         self._begin(self._run.supervisor.run(self._run.stop))
 
     async def _act(self, words: list[str]) -> None:
