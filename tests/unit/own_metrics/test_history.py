@@ -1,11 +1,13 @@
 """What changed between two pages of one process."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from tests.conftest import GOLDEN
+from tests.support.transcripts import calls, replay, shown
 from tests.unit.own_metrics.pages import STARTED, histogram, page, started
-from watchslo.own_metrics import history
 from watchslo.own_metrics.history import PageHistory, figures
 from watchslo.snapshot import ApiserverFigures, HistogramReading, ResourceFigures
 
@@ -118,71 +120,36 @@ def test_two_pages_of_one_moment_have_no_figures() -> None:
     assert figures(page(started()), page(started())) is None
 
 
-class TestPageHistory:
-    def test_reading_is_none_before_the_first_page(self) -> None:
-        assert PageHistory().reading(100.0) is None
+class Pages:
+    """A history of pages that are read at given times."""
 
-    def test_one_page_has_no_figures(self) -> None:
-        pages = PageHistory()
-        pages.add(page(started()), 1000)
-        found = pages.reading(101.0)
-        assert found is not None
-        assert (found.processes, found.size, found.recent, found.minute) == (1, 1000, None, None)
+    def __init__(self) -> None:
+        self._pages = PageHistory()
 
-    def test_recent_is_since_the_page_before_and_minute_since_a_minute(self) -> None:
-        pages = PageHistory()
-        for number in range(8):
-            pages.add(page(started(), f"{CPU} {number}\n", at=100.0 + 15 * number), 1000)
-        found = pages.reading(210.0)
-        assert found is not None
-        assert found.recent is not None
-        assert found.minute is not None
-        assert (found.recent.seconds, found.minute.seconds) == (15.0, 60.0)
+    def add(self, at: float, cpu: int, process: float = 0.0) -> None:
+        """Read the page of a process that started so many seconds later than the first."""
+        self._pages.add(page(started(STARTED + process), f"{CPU} {cpu}\n", at=at), 1000)
 
-    def test_old_figures_are_not_shown(self) -> None:
-        pages = PageHistory()
-        pages.add(page(started()), 1000)
-        assert pages.reading(100.0 + history.STALE_SECONDS) is not None
-        assert pages.reading(101.0 + history.STALE_SECONDS) is None
+    def add_without_start(self, at: float) -> None:
+        self._pages.add(page(f"{CPU} 50\n", at=at), 1000)
 
-    def test_processes_behind_one_address_are_not_mixed(self) -> None:
-        pages = PageHistory()
-        for number in range(4):
-            first = number % 2 == 0
-            text = f"{CPU} {number if first else 1000 + number}\n"
-            pages.add(page(started(STARTED + first), text, at=100.0 + 15 * number), 1000)
-        found = pages.reading(150.0)
-        assert found is not None
-        assert found.recent is not None
-        assert (found.processes, found.recent.seconds) == (2, 30.0)
-        assert found.recent.cpu == pytest.approx(2 / 30)
+    def reading(self, at: float) -> str:
+        found = self._pages.reading(at)
+        if found is None:
+            return "none"
+        said = [f"{found.processes} processes, {found.size} bytes", found.obstacle or ""]
+        for name, change in (("recent", found.recent), ("minute", found.minute)):
+            said.append(f"{name}: {change.seconds:g} s, CPU {shown(change.cpu)}" if change else "")
+        return "; ".join(filter(None, said))
 
-    def test_restarted_process_begins_again(self) -> None:
-        pages = PageHistory()
-        pages.add(page(started(), f"{CPU} 50\n"), 1000)
-        pages.add(page(started(STARTED + 9), f"{CPU} 1\n", at=115.0), 1000)
-        found = pages.reading(116.0)
-        assert found is not None
-        assert (found.processes, found.recent) == (2, None)
-        for at in (130.0, 145.0, 160.0, 175.0):
-            pages.add(page(started(STARTED + 9), f"{CPU} 1\n", at=at), 1000)
-        found = pages.reading(176.0)
-        assert found is not None
-        assert found.processes == 1
+    def kept(self) -> str:
+        """Return when the processes whose pages are kept have started."""
+        starts = [start - STARTED for start in self._pages._pages]
+        return f"{len(starts)}, from {min(starts):g} to {max(starts):g}"
 
-    def test_page_without_start_is_an_obstacle(self) -> None:
-        pages = PageHistory()
-        pages.add(page(f"{CPU} 50\n"), 1000)
-        found = pages.reading(101.0)
-        assert found is not None
-        assert found.obstacle == history.NO_START
 
-    def test_only_few_processes_are_kept(self) -> None:
-        pages = PageHistory()
-        for number in range(30):
-            pages.add(page(started(STARTED + number), at=100.0 + number), 1000)
-        assert len(pages._pages) == history.MOST_PROCESSES
-        assert STARTED + 29 in pages._pages
+def test_history_is_what_its_transcripts_say(golden: Callable[[str, str], None]) -> None:
+    golden("page-history.txt", replay((GOLDEN / "page-history.txt").read_text(), lambda _: calls(Pages())))
 
 
 def test_sum_that_falls_by_rounding_is_zero() -> None:
