@@ -1,11 +1,14 @@
 """Access control: which requests are allowed, and the answers to the others."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
+from tests.conftest import GOLDEN
+from tests.support.transcripts import Step, replay
 from watchslo.errors import UnavailableError
 from watchslo.serve.auth import ALL_ELSE, LONGEST_TOKEN_CHARACTERS, AccessControl, Bearer, bearer, may_continue
 from watchslo.serve.auth_cache import AccessDecision
@@ -53,70 +56,33 @@ class GuardedApp:
         return sent[0]["status"], answered, sent[1]["body"]
 
 
-@pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_request_without_authorization_configured_is_allowed(method: str) -> None:
-    guarded = GuardedApp()
-    assert guarded.ask("/metrics", method=method)[0] == 200
-    assert guarded.reached
+HEADERS = {
+    "bearer": BEARER,
+    "long-body": ("Content-Length", "1000000"),
+    "chunked": ("Transfer-Encoding", "chunked"),
+    "empty-body": ("Content-Length", "0"),
+}
+SHOWN = ("allow", "connection", "www-authenticate", "retry-after")
+DECISIONS = {"none": None, "unavailable": UnavailableError("Not now."), **{one.value: one for one in AccessDecision}}
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "TRACE", "CONNECT", "PATCH", "get", "X"])
-@pytest.mark.parametrize("path", ["/healthz", "/metrics", "/nowhere"])
-def test_other_methods_are_refused_with_405(method: str, path: str) -> None:
-    guarded = GuardedApp(AccessDecision.ALLOWED)
-    status, headers, _ = guarded.ask(path, BEARER, method=method)
-    assert (status, headers["allow"], headers["connection"]) == (405, "GET, HEAD", "close")
-    assert not guarded.reached
-    assert not guarded.asked
+def guard(decision: str) -> Step:
+    """Return a step that asks an application with this decision: `GET /metrics bearer`."""
+
+    def step(text: str) -> str:
+        method, path, *headers = text.split()
+        guarded = GuardedApp(DECISIONS[decision])
+        status, sent, body = guarded.ask(path, *(HEADERS[name] for name in headers), method=method)
+        facts = [f"{name} {sent[name]}" for name in SHOWN if name in sent]
+        facts += [f"reviewed {token} for {asked}" for token, asked in guarded.asked]
+        assert guarded.reached is (status == 200)
+        return ", ".join([f"{status} {body.decode()}", *facts])
+
+    return step
 
 
-@pytest.mark.parametrize("header", [("Content-Length", "1000000"), ("Transfer-Encoding", "chunked")])
-def test_request_with_body_is_refused_with_413(header: tuple[str, str]) -> None:
-    guarded = GuardedApp()
-    status, headers, _ = guarded.ask("/healthz", header)
-    assert (status, headers["connection"]) == (413, "close")
-    assert not guarded.reached
-
-
-def test_request_with_empty_body_is_allowed() -> None:
-    assert GuardedApp().ask("/healthz", ("Content-Length", "0"))[0] == 200
-
-
-def test_open_path_needs_no_token() -> None:
-    guarded = GuardedApp(AccessDecision.FORBIDDEN)
-    assert guarded.ask("/healthz")[0] == 200
-    assert not guarded.asked
-
-
-@pytest.mark.parametrize(
-    "path", ["/", "/metrics", "/api/v1/status", "/openapi.json", "/nowhere", "/healthz/", "//healthz"]
-)
-def test_other_paths_need_a_token(path: str) -> None:
-    guarded = GuardedApp(AccessDecision.ALLOWED)
-    status, headers, body = guarded.ask(path)
-    assert (status, headers["www-authenticate"]) == (401, "Bearer")
-    assert body == b'{"detail":"Unauthorized"}'
-    assert not guarded.asked
-    assert guarded.ask(path, BEARER)[0] == 200
-    assert guarded.asked == [("secret", path if path == "/metrics" else "/")]
-
-
-@pytest.mark.parametrize(
-    ("verdict", "status", "headers", "body"),
-    [
-        (AccessDecision.UNKNOWN, 401, {"www-authenticate": "Bearer"}, b'{"detail":"Unauthorized"}'),
-        (AccessDecision.FORBIDDEN, 403, {}, b'{"detail":"Forbidden"}'),
-        (UnavailableError("Not now."), 503, {"retry-after": "1"}, b'{"detail":"Not now."}'),
-    ],
-)
-def test_request_that_is_not_allowed_is_refused(
-    verdict: AccessDecision | UnavailableError, status: int, headers: dict[str, str], body: bytes
-) -> None:
-    guarded = GuardedApp(verdict)
-    answered, sent, text = guarded.ask("/metrics", BEARER)
-    assert (answered, text) == (status, body)
-    assert {name: value for name, value in sent.items() if name in ("www-authenticate", "retry-after")} == headers
-    assert not guarded.reached
+def test_requests_are_answered_as_the_transcripts_say(golden: Callable[[str, str], None]) -> None:
+    golden("access-control.txt", replay((GOLDEN / "access-control.txt").read_text(), guard))
 
 
 @pytest.mark.parametrize(
