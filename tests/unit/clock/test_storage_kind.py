@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.transcripts import of_states, shown
 from watchslo.clock.storage_kind import (
-    COMMIT_SPREAD_SECONDS,
     LEAST_TIMESTAMP,
     MOST_COUNTED,
     MOST_REFUSALS,
     PAUSES_SECONDS,
     RESYNC_SECONDS,
-    ApiserverStorage,
     KindDetector,
     Refusal,
     StorageSetting,
@@ -76,59 +75,33 @@ def test_storage_clock_that_is_set_ahead_is_proven_again() -> None:
     assert found[-1] is StorageKind.TIMESTAMP
 
 
-class TestStated:
-    @pytest.mark.parametrize(
-        ("stated", "kind"),
-        [
-            ("etcd", StorageKind.SEQUENCE),
-            ("kine", StorageKind.KINE),
-            ("kine-sqlite", StorageKind.KINE),
-            ("timestamp", StorageKind.TIMESTAMP),
-            ("unproven", StorageKind.UNKNOWN),
-        ],
-    )
-    def test_stated_kind_is_not_detected(self, stated: StorageSetting, kind: StorageKind) -> None:
-        detector = KindDetector(stated)
-        for sent in range(60):
-            detector.observe(Reading("events", sent, sent + 0.002, UNIX + sent * 10**9))
-            detector.observe(Reading("events", sent, sent + 0.002, 5))
-            assert detector.kind is kind
-        assert storage_of(stated, StorageKind.UNKNOWN, None).kind is kind
-
-    def test_what_the_apiserver_reveals_decides_otherwise(self) -> None:
-        assert storage_of("auto", StorageKind.SEQUENCE, 3) == ApiserverStorage(StorageKind.SEQUENCE, may_poll=False)
-        assert storage_of("auto", StorageKind.UNKNOWN, 3) == ApiserverStorage(StorageKind.UNKNOWN)
-        assert storage_of("auto", StorageKind.KINE, 1) == ApiserverStorage(
-            StorageKind.KINE, may_poll=False, commit_spread=COMMIT_SPREAD_SECONDS
-        )
-
-    @pytest.mark.parametrize(("servers", "may_poll"), [(None, True), (1, False), (2, True)])
-    def test_a_single_server_has_nothing_to_poll_for(self, servers: int | None, may_poll: bool) -> None:  # noqa: FBT001
-        for found in (StorageKind.UNKNOWN, StorageKind.KINE):
-            assert storage_of("auto", found, servers).may_poll is may_poll
-
-    @pytest.mark.parametrize(("servers", "polls"), [(None, False), (1, False), (2, True)])
-    def test_several_servers_with_kine_poll_their_database(self, servers: int | None, polls: bool) -> None:  # noqa: FBT001
-        assert storage_of("kine", StorageKind.UNKNOWN, servers).polls is polls
-
-    def test_sqlite_commits_in_order_and_serves_one_server(self) -> None:
-        assert storage_of("kine-sqlite", StorageKind.KINE, 3) == ApiserverStorage(StorageKind.KINE, may_poll=False)
+STATED: tuple[StorageSetting, ...] = ("etcd", "kine", "kine-sqlite", "timestamp", "unproven", "auto")
+VERSIONS = ("v1.36.3", "v1.31.4+k3s1", "v1.31.4+rke2r1")
 
 
-@pytest.mark.parametrize(
-    ("version", "stated", "found", "unproven"),
-    [
-        ("v1.36.3", "auto", StorageKind.UNKNOWN, False),
-        ("v1.31.4+k3s1", "auto", StorageKind.UNKNOWN, True),
-        ("v1.31.4+k3s1", "auto", StorageKind.SEQUENCE, False),
-        ("v1.31.4+k3s1", "auto", StorageKind.KINE, False),
-        ("v1.31.4+k3s1", "etcd", StorageKind.UNKNOWN, False),
-        ("v1.31.4+rke2r1", "auto", StorageKind.UNKNOWN, False),
-        ("v1.36.3", "unproven", StorageKind.SEQUENCE, True),
-    ],
-)
-def test_unproven_storage(version: str, stated: StorageSetting, found: StorageKind, unproven: bool) -> None:  # noqa: FBT001
-    assert (unproven_storage(version, stated, found) is not None) is unproven
+@pytest.mark.parametrize("stated", STATED[:-1])
+def test_stated_kind_is_not_detected(stated: StorageSetting) -> None:
+    detector, kind = KindDetector(stated), storage_of(stated, StorageKind.UNKNOWN, None).kind
+    for sent in range(60):
+        detector.observe(Reading("events", sent, sent + 0.002, UNIX + sent * 10**9))
+        detector.observe(Reading("events", sent, sent + 0.002, 5))
+        assert detector.kind is kind
+
+
+def test_storages_match_golden_file(golden: Callable[[str, str], None]) -> None:
+    """By what is stated, what the apiserver reveals, how many servers there are, and the version."""
+    states = {
+        f"{stated}, found {found}": [
+            *(
+                f"{servers or 'unknown'} servers: {shown(storage_of(stated, found, servers))}"
+                for servers in (None, 1, 2)
+            ),
+            *(f"{version}: {unproven_storage(version, stated, found) or 'proven'}" for version in VERSIONS),
+        ]
+        for stated in STATED
+        for found in (StorageKind.UNKNOWN, StorageKind.SEQUENCE, StorageKind.KINE)
+    }
+    golden("storages.txt", of_states(states))
 
 
 def refusals(
