@@ -13,10 +13,9 @@ from types import SimpleNamespace
 from typing import Any, Self, cast
 
 import pytest
-import yaml
 
 from tests.unit.monitor.cluster import ANSWER_SECONDS, COMPACTED, CONFIGMAPS, EVENTS, NODES, PODS, Watch, line
-from tests.unit.monitor.scene import Play, Scene, counts, pause
+from tests.unit.monitor.scene import CallScene, Play, counts
 from watchslo.kube.client import NOTHING, OnSent, Page, Selectors
 from watchslo.kube.representation import Representation
 from watchslo.model import Interval, Reading, Resource
@@ -243,72 +242,63 @@ async def go_on() -> None:
     """Do not wait."""
 
 
-class HeadroomScene(Scene):
-    """A headroom prober that is driven by text; a transcript begins with the watched resources, and a budget if any.
-
-    - `20 s` lets time pass. `caches NAME VALUE` sets an attribute of the apiserver, and `1 NAME VALUE` of a watch.
-    - `fail nodes forbidden` and `fail all throttled 120` refuse watches, `allow` ends that.
-    - `restart` empties the caches, `hush` ends all changes. `end 1` and `begin 1` remove a watch and bring it back.
-    - `until asked` waits for the next watch of the prober. `look watches` returns those since the last `look`.
-    """
+class HeadroomScene(CallScene):
+    """A headroom prober; a transcript begins with the watched resources, and a budget if any."""
 
     def __init__(self, beginning: str) -> None:
         super().__init__()
         resources, _, budget = beginning.partition(", budget ")
         self._caches = Caches(*(RESOURCES[key] for key in resources.split()))
-        self._watches = {str(number): watch for number, watch in enumerate(self._caches.streams, 1)}
+        self._watches = [*self._caches.streams]
         self._at = At(self._caches, budget=float(budget or 5.0))
         self._looked = 0
 
-    def step(self, text: str) -> str | None:
-        match text.split():
-            case [seconds, "s"]:
-                return self._news(self._wait(float(seconds)))
-            case ["until", "asked"]:
-                self._runner.run(self._until_asked())
-            case ["look", "watches"]:
-                return self._look()
-            case words:
-                self._act(words)
-        return None
+    async def _run(self) -> None:
+        await self._at.prober.run()
 
-    def _act(self, words: list[str]) -> None:
-        caches = self._caches
-        match words:
-            case ["budget", value]:
-                self._at.budget = float(value)
-            case [("restart" | "hush") as verb]:
-                getattr(caches, verb)()
-            case ["end", number]:
-                caches.streams.remove(self._watches[number])
-            case ["begin", number]:
-                caches.streams.append(self._watches[number])
-            case ["fail", "pages", reason]:
-                caches.page_failure = because(Reason(reason))
-            case ["fail", "all", reason, *after]:
-                caches.failure = because(Reason(reason), retry_after=float(after[0]) if after else None)
-            case ["fail", key, reason]:
-                caches.failures[RESOURCES[key]] = because(Reason(reason))
-            case ["allow"]:
-                caches.failure = None
-                caches.failures.clear()
-            case [of, name, written]:
-                setattr(self._watches.get(of, caches), name, yaml.safe_load(written))
-            case _:
-                raise AssertionError(words)
+    def budget(self, requests: float) -> None:
+        self._at.budget = requests
 
-    async def _wait(self, seconds: float) -> None:
-        if not self._tasks:
-            self._begin(self._at.prober.run())
-        await pause(seconds)
+    def caches(self, fact: str, value: Any) -> None:
+        setattr(self._caches, fact, value)
 
-    async def _until_asked(self) -> None:
+    def watch(self, number: int, fact: str, value: Any) -> None:
+        setattr(self._watches[number - 1], fact, value)
+
+    def restart(self) -> None:
+        self._caches.restart()
+
+    def hush(self) -> None:
+        self._caches.hush()
+
+    def remove(self, number: int) -> None:
+        self._caches.streams.remove(self._watches[number - 1])
+
+    def add(self, number: int) -> None:
+        self._caches.streams.append(self._watches[number - 1])
+
+    def fail(self, what: str, reason: str, after: float | None = None) -> None:
+        """Refuse pages, all watches, or those of a resource."""
+        failure = because(Reason(reason), retry_after=after)
+        if what == "pages":
+            self._caches.page_failure = failure
+        elif what == "all":
+            self._caches.failure = failure
+        else:
+            self._caches.failures[RESOURCES[what]] = failure
+
+    def allow(self) -> None:
+        self._caches.failure = None
+        self._caches.failures.clear()
+
+    async def until_asked(self) -> None:
+        """Let time pass until the next watch of the prober."""
         asked = len(self._caches.opens)
         while len(self._caches.opens) == asked:
             await self._wait(0.1)
 
-    def _look(self) -> str:
-        """Return how many watches each resource had, and how far apart they were."""
+    def asked(self) -> str:
+        """Return how many watches each resource had since the last look, and how far apart they were."""
         opens, self._looked = self._caches.opens[self._looked :], len(self._caches.opens)
         keys = sorted({of.key for _, of, _ in opens})
         said = []
@@ -321,7 +311,7 @@ class HeadroomScene(Scene):
 
     def _state(self) -> dict[str, str]:
         pages = Counter(f"{of.key} in {namespace or 'all'}" for _, of, namespace in self._caches.pages)
-        watches = {f"watch {number}": _said(watch.headroom) for number, watch in self._watches.items()}
+        watches = {f"watch {number}": _said(watch.headroom) for number, watch in enumerate(self._watches, 1)}
         return {"pages": counts(pages)} | watches
 
 
