@@ -15,6 +15,7 @@ resources change ten times a second from the beginning. Hosts are numbers: `pods
   `send addresses reset` breaks the watch of addresses.
 - `credentials for 1` lets a monitor that starts later have credentials for the address of 10.0.0.1.
 - `delay 60` lets a monitor that starts later wait for so many seconds before its first request.
+- `serve metrics` lets each apiserver serve a page of its metrics, which counts how often it was read.
 - `refresh 20` lets a monitor that starts later discover, and count apiservers, every 20 s, not every 180 s.
 """
 
@@ -28,6 +29,7 @@ import yaml
 from tests.unit.monitor.cluster import CONFIGMAPS, EVENTS, NODES, PODS, Cluster, because_of, line
 from tests.unit.monitor.inside import Running, credentials, keep_writing, verified_tls
 from tests.unit.monitor.scene import HOSTS, Scene, counts, grouped, pause, place, shown
+from tests.unit.own_metrics.pages import histogram, started
 from watchslo.config.model import Config
 from watchslo.kube.apiservers import LEASES, SLICES
 from watchslo.kube.credentials import CredentialSource
@@ -79,6 +81,8 @@ class MonitorScene(Scene):
             case ["credentials", "for", host]:
                 self._credentials = credentials(verified_tls(), f"https://{_host(host)}:6443")
                 self._runner.run(self._credentials.access())  # as every request does
+            case ["serve", "metrics"]:
+                self._cluster.metrics = CountedPages().page
             case ["delay", seconds]:
                 self._delay = float(seconds)
             case ["refresh", seconds]:
@@ -146,6 +150,19 @@ class MonitorScene(Scene):
 
     def _state(self) -> dict[str, str]:
         return {} if self._run is None else _said_by(self._run.snapshot(), self._run.start())
+
+
+class CountedPages:
+    """The pages of the metrics of apiservers; each counts how often it was read."""
+
+    def __init__(self) -> None:
+        self._reads: Counter[str] = Counter()
+
+    def page(self, name: str) -> bytes:
+        self._reads[name] += 1
+        reads = self._reads[name]
+        received = f'apiserver_watch_cache_events_received_total{{group="",resource="pods"}} {7 * reads}\n'
+        return (started() + received + histogram("etcd_request_duration_seconds", "", (0, *(reads,) * 3))).encode()
 
 
 def _said_by(snapshot: Snapshot, start: StartState) -> dict[str, str]:
