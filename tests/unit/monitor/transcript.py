@@ -15,6 +15,8 @@ resources change ten times a second from the beginning. Hosts are numbers: `pods
   `send addresses reset` breaks the watch of addresses.
 - `credentials for 1` lets a monitor that starts later have credentials for the address of 10.0.0.1.
 - `delay 60` lets a monitor that starts later wait for so many seconds before its first request.
+- `suspend 18000` suspends the machine; with `dead`, its connections hang then. `resend pods` sends the open watches of
+  pods all events since their revisions, and `write pods 300` makes so many changes.
 - `serve metrics` lets each apiserver serve a page of its metrics, which counts how often it was read.
 - `refresh 20` lets a monitor that starts later discover, and count apiservers, every 20 s, not every 180 s.
 """
@@ -57,7 +59,7 @@ class MonitorScene(Scene):
         self._cluster.announce(*(_host(str(number + 1)) for number in range(int(apiservers.split()[0]))))
         self._written = [_resource(key) for key in written.split()]
         self._credentials: CredentialSource | None = None
-        self._delay = 0.0
+        self._delay = self._suspended = 0.0
 
     async def _shut_down(self) -> None:
         if self._run is not None:
@@ -104,6 +106,8 @@ class MonitorScene(Scene):
             case ["connections"]:
                 doors = " ".join(sorted(place(door.name) for door in cluster.doors))
                 return f"to {doors or 'nothing'}, {len(cluster.open_watches())} watches"
+            case ["given", "up"]:
+                return f"{cluster.hung_up} connections"
             case [of, path]:
                 return "\n".join(_figures(self._snapshot(), of, path))
         raise AssertionError(words)
@@ -130,10 +134,20 @@ class MonitorScene(Scene):
                 cluster.announce(*map(_host, hosts))
             case ["kill", host]:
                 cluster.kill(_host(host))
-            case ["write", key]:
-                cluster.write(_resource(key))
+            case _:
+                self._act_on_watches(words)
+
+    def _act_on_watches(self, words: list[str]) -> None:
+        match words:
+            case ["write", key, *count]:
+                for _ in range(int(count[0]) if count else 1):
+                    self._cluster.write(_resource(key))
             case ["send", target, *said]:
                 self._send(target, _said(said))
+            case ["suspend", seconds, *how]:
+                self._suspend(float(seconds), are_dead=bool(how))
+            case ["resend", key]:
+                self._resend(_resource(key))
             case _:
                 raise AssertionError(words)
 
@@ -143,6 +157,19 @@ class MonitorScene(Scene):
         for watch in watches:
             if not host or place(watch.apiserver) == host:
                 watch.send(said)
+
+    def _suspend(self, seconds: float, *, are_dead: bool) -> None:
+        self._suspended += seconds
+        if are_dead:  # the peers have given up the connections; no packet says so
+            for watch in self._cluster.open_watches():
+                watch.queue = asyncio.Queue()
+        self._patches.setattr("watchslo.monitor.lag.suspended_seconds", lambda: self._suspended)
+
+    def _resend(self, resource: Resource) -> None:
+        for watch in self._cluster.open_watches(resource):
+            for of, revision, event in self._cluster.history:
+                if of == resource and revision > watch.revision:
+                    watch.send(event)
 
     def _snapshot(self) -> Snapshot:
         assert self._run is not None
