@@ -20,6 +20,7 @@
 import asyncio
 import socket
 import sys
+import weakref
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
@@ -101,7 +102,8 @@ class ClientConnection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._enter(ConnectionStage.ASKING)
         super().connection_made(transport)
-        self.app_state = {**self.app_state, "drop": self.drop}
+        drop = weakref.WeakMethod(self.drop)  # a strong one would be a cycle, which is collected once an hour
+        self.app_state = {**self.app_state, "drop": lambda: (method := drop()) and method()}
 
     def data_received(self, data: bytes) -> None:
         if self.stage is ConnectionStage.IDLE:

@@ -1,8 +1,10 @@
 """A client connection that is slow, silent or malformed, on a transport in memory."""
 
 import asyncio
+import gc
 import logging
 import re
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
@@ -212,3 +214,18 @@ async def test_least_needed_is_longest_silent_then_longest_answered() -> None:
     assert least_needed(connections, NOW + TIMEOUT + 1, TIMEOUT) in connections[:2]
     for peer in peers:
         await peer.end()
+
+
+async def test_connection_that_has_ended_is_freed_without_the_collector() -> None:
+    """What is garbage in a cycle when others are left out of collections stays for an hour."""
+    peer = Peer()
+    peer.says(REQUEST)
+    await peer.end()
+    connection = weakref.ref(peer.connection)
+    gc.collect()
+    gc.disable()
+    try:
+        del peer.connection
+        assert connection() is None
+    finally:
+        gc.enable()
