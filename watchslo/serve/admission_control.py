@@ -72,16 +72,17 @@ class _Answer:
         async def answer() -> None:
             await app(scope, receive, self._sent)
 
-        self._task = asyncio.create_task(answer())
+        self._task = task = asyncio.create_task(answer())
         gone = asyncio.create_task(_gone(receive))
         try:
-            await asyncio.wait((self._task, gone), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            self._task.cancel()
+            task.cancel()
             gone.cancel()
-            await asyncio.gather(self._task, gone, return_exceptions=True)
-        if not self._task.cancelled():
-            self._task.result()
+            await asyncio.gather(task, gone, return_exceptions=True)
+            self._task = None  # its exception has frames that lead here: a cycle, which is collected once an hour
+        if not task.cancelled():
+            task.result()
 
     def give_up(self) -> None:
         """End the answer; if a part of it was sent, by ending the connection."""

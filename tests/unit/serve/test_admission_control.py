@@ -1,6 +1,7 @@
 """What is done for readers, in which order, and for which of them: the application on ASGI, without sockets."""
 
 import asyncio
+import gc
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
@@ -149,6 +150,22 @@ async def test_queries_of_clients_that_have_gone_never_begin(made: Made) -> None
     assert await instance.get(SERIES, "10.0.1.1").answered() == 200
     assert instance.order == ["query"] * 2  # the one that was under way, and the last
     assert not any(query.sent for query in queries)
+
+
+async def test_answers_to_clients_that_have_gone_are_freed_without_the_collector(made: Made) -> None:
+    """What is garbage in a cycle when others are left out of collections stays for an hour."""
+    instance = made()
+    gc.collect()
+    gc.disable()
+    try:
+        query = instance.get(SERIES)
+        await instance.is_busy.wait()
+        query.leave()
+        await query.answering
+        await turns()
+        assert not [one for one in gc.get_objects() if isinstance(one, admission_control._Answer)]
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("clients", [1, N])
