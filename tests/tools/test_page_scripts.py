@@ -36,6 +36,13 @@ window.EventSource = class {
 };
 window.tell = (name, data) => feeds.at(-1).listeners[name]({ data });
 """
+# How many lines of text each row of the table of watches takes.
+LINES = """[...document.querySelectorAll("#watches tbody tr")].map((row) => Math.max(...[...row.cells].map((cell) => {
+  const style = getComputedStyle(cell);
+  const text = document.createRange();
+  text.selectNodeContents(cell);
+  return Math.round(text.getBoundingClientRect().height / parseFloat(style.lineHeight));
+})))"""
 HIDDEN = """(hidden) => {
   Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
   document.dispatchEvent(new Event("visibilitychange"));
@@ -165,6 +172,7 @@ def test_page_fits_with_long_names_many_watches_and_on_a_phone(chromium: Browser
         tell(page, "full", first_update(incident()))
         assert all(whole <= shown for whole, shown in page.evaluate(sizes)), page.evaluate(sizes)
         assert page.get_by_role("button", name="Revision lag").is_visible(), "a wider window shows more"
+        assert max(page.evaluate(LINES)) <= 2, page.evaluate(LINES)
         tell(page, "full", first_update(readings.many(MANY)))
         assert page.locator("#watches tbody tr").count() == MANY
     with opened(chromium, width=360) as page:
