@@ -9,9 +9,8 @@ from typing import Protocol
 import yaml
 
 CHUNK_BYTES = 2**16
+LONGEST_CREDENTIAL_BYTES = 8 * 2**20  # of a kubeconfig, key or certificate: a bundle of all public CAs has 0.3 MB
 PIPE_SECONDS = 5.0  # for the writer of a pipe that is read as a file
-
-
 DEEPEST_YAML = 100  # the composer of libyaml overflows the stack of the process at some 10,000
 MOST_NODES = 100_000  # of a document with its aliases replaced by what they stand for
 _YamlLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -34,7 +34,6 @@ SECURE_PORT = 6443  # of an apiserver with an address of its own
 SERVICE_NAME = "kubernetes.default.svc"  # every apiserver's certificate is valid for it
 RPC_SECONDS = PATIENCE_SECONDS
 LEADER_SECONDS = PATIENCE_SECONDS
-RBAC_SECONDS = 60.0  # until an apiserver knows a role; usually milliseconds
 END_SECONDS = 60.0  # a graceful shutdown takes seconds; to clients a kill looks different
 EVERYTHING_READABLE: dict[str, list[str]] = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}
 REVIEWS: dict[str, list[str]] = {

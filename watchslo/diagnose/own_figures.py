@@ -173,7 +173,7 @@ def _lists(case: _Case) -> _Verdict | None:
         refused = f"{rejected:,} requests were refused" if rejected else ""
         return _Verdict(Weight.CONFIRM, f"{BY_OWN}, {' and '.join(filter(None, (listed, refused)))}.")
     if most is not None and most <= QUIET_RATE and not queued:
-        return _Verdict(Weight.CONTRADICT, f"{BY_OWN}, lists send only {most:,.0f} objects a second.")
+        return _Verdict(Weight.CONTRADICT, f"{BY_OWN}, lists send few objects: {most:,.0f} a second.")
     return None
 
 

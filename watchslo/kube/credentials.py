@@ -8,12 +8,11 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from watchslo.bounded import read_file
+from watchslo.bounded import LONGEST_CREDENTIAL_BYTES, read_file
 from watchslo.errors import ConnectError
 from watchslo.kube.proxy_rule import DIRECT, ProxyRule
 from watchslo.timeline.format import printable
 
-LONGEST_FILE_BYTES = 8 * 2**20  # a bundle of all public CAs has 0.3 MB
 RETRY_SECONDS = 10.0  # between two renewals: an exec plugin may take seconds, and open a browser window
 RENEW_SHARE = 0.8  # of the remaining lifetime of a credential, as kubelet renews tokens
 
@@ -250,7 +249,7 @@ def clean_token(text: str, origin: str) -> str:
 def read_text(path: str) -> str:
     """Return the content of a file of the credentials; raises ConnectError."""
     try:
-        return read_file(path, LONGEST_FILE_BYTES).decode()
+        return read_file(path, LONGEST_CREDENTIAL_BYTES).decode()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "is not text"
         raise ConnectError(f"{path}: {reason[0].lower()}{reason[1:]}; put a readable file there") from None
@@ -288,7 +287,7 @@ def tls_context(
 def _check_length(*paths: str | None) -> None:
     """Raise OSError if a file is too long: OpenSSL reads it to its end."""
     for path in filter(None, paths):
-        read_file(path, LONGEST_FILE_BYTES)
+        read_file(path, LONGEST_CREDENTIAL_BYTES)
 
 
 class TlsMaker:
@@ -316,6 +315,6 @@ class TlsMaker:
 def _digest(path: str | None) -> bytes | None:
     """Return the hash of a file's content, empty if it cannot be read, which making the context will report."""
     try:
-        return None if path is None else hashlib.sha256(read_file(path, LONGEST_FILE_BYTES)).digest()
+        return None if path is None else hashlib.sha256(read_file(path, LONGEST_CREDENTIAL_BYTES)).digest()
     except OSError:
         return b""

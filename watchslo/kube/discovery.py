@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import difflib
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, TypeVar
 
@@ -155,12 +155,12 @@ class Catalogue:
 class AbsentResources:
     """Keeps resources that are watched and that an answer lacks: one answer that contradicts all others may be wrong.
 
-    A resource is gone once it has been absent for `ABSENT_SECONDS` and no watch of it is open. `is_open` says that of a
-    resource; None if it is not watched.
+    A resource is gone once it has been absent for `ABSENT_SECONDS` and no watch of it is open. `watched` returns for
+    each watched resource whether a watch is open.
     """
 
-    def __init__(self, is_open: Callable[[Resource], bool | None]) -> None:
-        self._is_open = is_open
+    def __init__(self, watched: Callable[[], Mapping[Resource, bool]]) -> None:
+        self._watched = watched
         self._since: dict[Resource, float] = {}
 
     def __bool__(self) -> bool:
@@ -173,14 +173,18 @@ class AbsentResources:
             (version, offer)
             for version in (last.versions if last else ())
             for offer in version.offers
-            if offer.resource not in served and not self._is_gone(offer.resource, now)
+            if offer.resource not in served
         ]
+        if absent:
+            watched = self._watched()
+            absent = [(version, offer) for version, offer in absent if not self._is_gone(offer.resource, watched, now)]
         self._since = {offer.resource: self._since.get(offer.resource, now) for _, offer in absent}
         return found.with_kept(absent) if absent else found
 
-    def _is_gone(self, resource: Resource, now: float) -> bool:
-        is_open = self._is_open(resource)
-        return is_open is None or (not is_open and now - self._since.get(resource, now) >= ABSENT_SECONDS)
+    def _is_gone(self, resource: Resource, watched: Mapping[Resource, bool], now: float) -> bool:
+        if resource not in watched:
+            return True
+        return not watched[resource] and now - self._since.get(resource, now) >= ABSENT_SECONDS
 
 
 NAMELESS = GroupVersion("(without a readable name)", "", unreadable=True)
@@ -224,11 +228,9 @@ class Discovery:
     which may hang. So a few are asked at a time, and those that do not answer at once are stale until `ask_late`.
     """
 
-    def __init__(
-        self, client: Callable[[], Client], is_open: Callable[[Resource], bool | None] = lambda _resource: None
-    ) -> None:
+    def __init__(self, client: Callable[[], Client], watched: Callable[[], Mapping[Resource, bool]] = dict) -> None:
         self._client = client
-        self.absent = AbsentResources(is_open)
+        self.absent = AbsentResources(watched)
         self._late: list[GroupVersion] = []
         self.catalogue: Catalogue | None = None
 

@@ -13,9 +13,8 @@ from typing import Any, Literal
 import msgspec
 import yaml
 
-from watchslo.bounded import TooLongError, check_yaml, read_file
+from watchslo.bounded import LONGEST_CREDENTIAL_BYTES, TooLongError, check_yaml, read_file
 from watchslo.errors import UNDECODABLE, ConnectError
-from watchslo.kube.credentials import LONGEST_FILE_BYTES
 
 Entry = dict[str, Any]
 """A context, cluster or user, with the keys of the file, without absent, null and empty values; paths are absolute."""
@@ -186,7 +185,7 @@ def _read(path: str) -> _KubeconfigFile | None:
     if Path(path).is_fifo():
         raise ConnectError(f"{path}: is a pipe, which cannot be read again; write its content into a file")
     try:
-        content = decode_yaml(read_file(path, LONGEST_FILE_BYTES))
+        content = decode_yaml(read_file(path, LONGEST_CREDENTIAL_BYTES))
         return msgspec.convert({} if content is None else content, _KubeconfigFile)
     except FileNotFoundError:
         return None

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import structlog
 
@@ -21,7 +21,7 @@ class DiscoveryLoop:
 
     It owns the catalogue; `on_change` is called when there is a new one, also for each late answer of a group. It
     begins once `settled` is set: the apiservers are known. While a watched resource is absent, it asks again within a
-    minute; `is_open` says of a resource whether a watch of it is open, None if none is wanted.
+    minute; `watched` returns whether a watch is open, for each resource that is watched.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class DiscoveryLoop:
         apiservers: ApiserverSet,
         settled: asyncio.Event,
         refresh: float,
-        is_open: Callable[[Resource], bool | None],
+        watched: Callable[[], Mapping[Resource, bool]],
         on_change: Callable[[], object],
         random: Callable[[], float],
     ) -> None:
@@ -38,7 +38,7 @@ class DiscoveryLoop:
         self._refresh = refresh
         self._on_change = on_change
         self._random = random
-        self._discovery = Discovery(lambda: apiservers.front.client, is_open)
+        self._discovery = Discovery(lambda: apiservers.front.client, watched)
         self._outdated = asyncio.Event()
         self._log = structlog.get_logger()
         self._failures = FailureLog(self._log)

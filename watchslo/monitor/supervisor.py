@@ -71,7 +71,7 @@ class Supervisor:
         follower = ApiserverFollower(config.kubernetes, self._apiservers, refresh, random)
         self._watches = WatchSet(config, self._tasks, self._apiservers, self._bins, self.lag, random, replay=replay)
         discovery = DiscoveryLoop(
-            self._apiservers, follower.settled, refresh, self._watches.is_open, changed.set, random
+            self._apiservers, follower.settled, refresh, self._watches.watched, changed.set, random
         )
         self._reconciler = Reconciler(
             config, self._tasks, self._apiservers, follower, discovery, self._watches, changed

@@ -145,10 +145,13 @@ class WatchSet:
         running = served and served.watches.get(watch.identity.label)
         return bool(running and running.identity is watch.identity)
 
-    def is_open(self, resource: Resource) -> bool | None:
-        """Return whether a watch of a resource is open; None if there is none."""
-        watches = [watch for watch in self.all if watch.identity.resource == resource]
-        return any(watch.session.up for watch in watches) if watches else None
+    def watched(self) -> dict[Resource, bool]:
+        """Return whether a watch is open, for each resource that is watched."""
+        watched: dict[Resource, bool] = {}
+        for watch in self.all:
+            resource = watch.identity.resource
+            watched[resource] = watched.get(resource, False) or watch.session.up
+        return watched
 
     def health(self, watch: MonitoredWatch) -> Health:
         """Return what audits found of a watch that runs."""

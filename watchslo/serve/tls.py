@@ -4,6 +4,7 @@ import hashlib
 import ssl
 from pathlib import Path
 
+from watchslo.bounded import LONGEST_CREDENTIAL_BYTES, read_file
 from watchslo.config.model import TlsConfig
 from watchslo.errors import ServeError
 
@@ -33,10 +34,11 @@ class Certificate:
         digest = hashlib.sha256()
         for key, path in zip(("certFile", "keyFile"), self._files, strict=True):
             try:
-                digest.update(hashlib.sha256(path.read_bytes()).digest())
+                digest.update(hashlib.sha256(read_file(path, LONGEST_CREDENTIAL_BYTES)).digest())
             except OSError as error:
-                reason = (error.strerror or str(error)).lower()
-                raise ServeError(f"server.tls.{key}: {path}: {reason}; put a readable file there") from None
+                reason = error.strerror or str(error)
+                why = f"{reason[0].lower()}{reason[1:]}; put a readable file there"
+                raise ServeError(f"server.tls.{key}: {path}: {why}") from None
         return digest.digest()
 
     def _make(self) -> ssl.SSLContext:

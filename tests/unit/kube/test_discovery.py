@@ -223,7 +223,7 @@ class TestAbsentResources:
     OPEN = {PODS: True, WIDGETS: False}  # noqa: RUF012 - it is not changed
 
     def test_watched_resource_is_gone_after_a_minute_if_its_watch_is_closed(self) -> None:
-        absent, known, empty = AbsentResources(self.OPEN.get), CATALOGUE, Catalogue(())
+        absent, known, empty = AbsentResources(self.OPEN.copy), CATALOGUE, Catalogue(())
         for now in (0.0, 59.9):
             known = absent.kept(empty, known, now)
             assert {*known.expand()} == {PODS, WIDGETS}
@@ -233,14 +233,14 @@ class TestAbsentResources:
             assert known.expand() == [PODS]
 
     def test_resource_that_returns_was_never_absent(self) -> None:
-        absent, empty = AbsentResources(self.OPEN.get), Catalogue(())
+        absent, empty = AbsentResources(self.OPEN.copy), Catalogue(())
         absent.kept(empty, CATALOGUE, 0.0)
         assert absent.kept(CATALOGUE, CATALOGUE, 50.0).expand() == CATALOGUE.expand()
         assert not absent
         assert WIDGETS in absent.kept(empty, CATALOGUE, 70.0).expand()
 
     def test_another_version_takes_the_place_at_once(self) -> None:
-        absent = AbsentResources(self.OPEN.get)
+        absent = AbsentResources(self.OPEN.copy)
         found = Catalogue(aggregated(groups_with(version("v2", served("widgets", "Widget")))))
         kept = absent.kept(found, CATALOGUE, 0.0)
         assert kept.resolve("widgets.example.com").version == "v2"

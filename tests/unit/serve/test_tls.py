@@ -76,6 +76,12 @@ def test_missing_file_is_named_in_the_error(certificate: Certificate, pair: Pair
         )
 
 
+def test_file_without_end_is_refused(pair: Pair) -> None:
+    pair.certificate.symlink_to("/dev/zero")
+    with pytest.raises(ServeError, match=r"longer than 8 MiB; put a readable file there$"):
+        Certificate(config(pair))
+
+
 @pytest.mark.parametrize("content", ["", "nonsense", "-----BEGIN CERTIFICATE-----\n"])
 def test_certificate_without_valid_pair_raises(certificate: Certificate, pair: Pair, content: str) -> None:
     pair.certificate.write_text(content)
