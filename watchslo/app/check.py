@@ -1,11 +1,12 @@
 """`watchslo check`: measures once and prints one verdict."""
 
 import json
-import math
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
+
+from msgspec import to_builtins
 
 from watchslo.app import logs
 from watchslo.app.guarantees import document
@@ -15,7 +16,7 @@ from watchslo.app.table import draw, plain_console
 from watchslo.app.view import Line, View, view_of
 from watchslo.config.loading import load, narrow
 from watchslo.errors import ConfigError
-from watchslo.snapshot import CauseReading, QuantileReading, Snapshot
+from watchslo.snapshot import CauseReading, Snapshot
 from watchslo.timeline.format import counted
 from watchslo.timeline.verdict import Level
 
@@ -150,29 +151,15 @@ def _watch(line: Line, unproven: str | None) -> dict[str, object]:
         "events": line.events,
         "received": line.received,
         "undated": line.undated,
-        "p50": _reading(line.quantiles.get(0.5)),
-        "p99": _reading(line.quantiles.get(0.99)),
-        "p999": _reading(line.quantiles.get(0.999)),
-        "judged": _reading(line.judged),
+        "p50": to_builtins(line.quantiles.get(0.5)),
+        "p99": to_builtins(line.quantiles.get(0.99)),
+        "p999": to_builtins(line.quantiles.get(0.999)),
+        "judged": to_builtins(line.judged),
         "state": line.state,
         "stalled": line.stalled_for,
         "down": line.down_for,
         "unproven": unproven,
         "failure": line.failure,
-    }
-
-
-def _reading(quantile: QuantileReading | None) -> dict[str, object] | None:
-    if quantile is None:
-        return None
-    return {
-        "estimate": quantile.estimate if math.isfinite(quantile.estimate) else None,
-        "lower": quantile.lower,
-        "upper": quantile.upper if math.isfinite(quantile.upper) else None,
-        "resolved": quantile.resolved,
-        "resolution": quantile.resolution,
-        "probable": [quantile.probable.lower, quantile.probable.upper] if quantile.probable else None,
-        "rough": quantile.rough,
     }
 
 

@@ -10,6 +10,9 @@ from typing import Literal
 
 import click
 
+from watchslo.api.feed import SeriesDocument, Update
+from watchslo.api.part import UnreadableError, decode
+from watchslo.api.status import StatusDocument
 from watchslo.app import logs
 from watchslo.app.http_endpoint import NO_CREDENTIALS, DaemonCredentials, HttpEndpoint, address_of
 from watchslo.app.prometheus_client import Prometheus
@@ -19,16 +22,7 @@ from watchslo.config.values import parse_duration
 from watchslo.errors import ConfigError, ConnectError
 from watchslo.report import daemon, prometheus
 from watchslo.report.brief import as_brief
-from watchslo.report.daemon import (
-    DaemonDocuments,
-    KeptSeries,
-    KeptStatus,
-    KeptUpdate,
-    UnreadableDocumentError,
-    decode,
-    names_for_curves,
-    with_curves,
-)
+from watchslo.report.daemon import DaemonDocuments, names_for_curves, with_curves
 from watchslo.report.html import as_html
 from watchslo.report.incident import IncidentReport, ReportPeriod
 from watchslo.report.markdown import as_markdown
@@ -140,7 +134,7 @@ async def _ask_daemon(options: ReportOptions, period: ReportPeriod, now_wall: fl
     except ConnectError as error:
         remedy = "" if options.url else "; or pass the URL of the daemon, or --prometheus"
         raise ConnectError(f"{place}: {error}{remedy}") from None
-    except UnreadableDocumentError:
+    except UnreadableError:
         raise ConnectError(f"{place}: {UNREADABLE}") from None
     started = documents.status.monitor.started_at.timestamp()
     if started >= period.until_wall:
@@ -149,28 +143,28 @@ async def _ask_daemon(options: ReportOptions, period: ReportPeriod, now_wall: fl
 
 
 async def _documents(client: StatusClient, address: DaemonAddress, period: ReportPeriod) -> DaemonDocuments:
-    """Return the documents of a daemon; raise ConnectError if one is missing, or UnreadableDocumentError.
+    """Return the documents of a daemon; raise ConnectError if one is missing, or UnreadableError.
 
     Curves are asked for one by one, as the page does: all at once would delay the measurement.
     """
-    status = decode((await client.read(address, STATUS_PATH)).body, KeptStatus)
+    status = decode((await client.read(address, STATUS_PATH)).body, StatusDocument)
     if status.verdict is None:
         raise ConnectError("it has not judged its watches yet; try again in ten seconds")
     feed = (await client.read(address, FEED_PATH, until=END_OF_EVENT)).body
     data = next((line.removeprefix(b"data:") for line in feed.splitlines() if line.startswith(b"data:")), b"")
-    update = decode(data, KeptUpdate)
-    overview = decode((await client.read(address, SERIES_PATH, NEWEST)).body, KeptSeries)
+    update = decode(data, Update)
+    overview = decode((await client.read(address, SERIES_PATH, NEWEST)).body, SeriesDocument)
     curves = [await _curve(client, address, name) for name in names_for_curves(overview, update, period)]
     return DaemonDocuments(status, update, with_curves(overview, curves))
 
 
-async def _curve(client: StatusClient, address: DaemonAddress, name: str) -> KeptSeries:
+async def _curve(client: StatusClient, address: DaemonAddress, name: str) -> SeriesDocument:
     """Return the curves of the watches with a name; none if they have just been removed."""
     try:
         answer = await client.read(address, SERIES_PATH, {"resource": name, "window": "1h"})
     except NotFoundError:
-        return KeptSeries([])
-    return decode(answer.body, KeptSeries)
+        return SeriesDocument(window=0.0, step=0.0, watches=())
+    return decode(answer.body, SeriesDocument)
 
 
 # --- a Prometheus -----------------------------------------------------------------------------------------------------

@@ -6,10 +6,10 @@ from rich.console import Console
 from rich.table import Table
 
 from watchslo.app.view import Line
-from watchslo.snapshot import QuantileReading
 from watchslo.timeline.condition import P50, P999, Condition
 from watchslo.timeline.explanation import labelled
-from watchslo.timeline.format import ABSENT, common_percentile, counted, duration, estimated, percentile
+from watchslo.timeline.figure import bounds_text, estimate_text
+from watchslo.timeline.format import common_percentile, counted, duration, percentile
 
 MOST_IDLE = 3  # rows
 UNLIMITED_COLUMNS = 10_000  # the width of files and pipes
@@ -60,7 +60,7 @@ def draw(lines: Sequence[Line]) -> Table:
     idle = [line for line in lines if line.condition == Condition.IDLE]
     folded = idle if len(idle) > MOST_IDLE else []
     for line in (line for line in lines if line not in folded):
-        tail_cell = (_estimate(line, P999),) if tail else ()
+        tail_cell = (estimate_text(line.quantiles.get(P999)),) if tail else ()
         table.add_row(line.name, *figures(line), *tail_cell, status(line), style=style(line))
     if folded:
         table.add_row(counted(len(folded), "more watch"), *[""] * (len(table.columns) - 2), Condition.IDLE, style="dim")
@@ -72,18 +72,10 @@ def figures(line: Line) -> tuple[str, str, str, str]:
     judged = line.judged
     return (
         f"{line.events:,}",
-        _estimate(line, P50),
-        _estimate(line, line.quantile),
-        _bounds(judged) if judged else ABSENT,
+        estimate_text(line.quantiles.get(P50)),
+        estimate_text(judged),
+        bounds_text(judged),
     )
-
-
-def _bounds(quantile: QuantileReading) -> str:
-    """Return the probable interval, if it is known, and the proven bounds."""
-    proven = f"proven {duration(quantile.lower)} … {duration(quantile.upper)}"
-    if quantile.probable is None:
-        return proven
-    return f"{duration(quantile.probable.lower)} … {duration(quantile.probable.upper)}, {proven}"
 
 
 def status(line: Line) -> str:
@@ -93,13 +85,3 @@ def status(line: Line) -> str:
     if line.condition == Condition.CLOSED:
         return f"{line.condition} ({line.state})"
     return labelled(line.condition, line.judged.upper if line.judged else None, line.threshold)
-
-
-def _estimate(line: Line, q: float) -> str:
-    """Return the estimate of a quantile, or its resolution if it is below that."""
-    quantile = line.quantiles.get(q)
-    if quantile is None:
-        return ABSENT
-    if quantile.resolved:
-        return estimated(quantile.estimate, rough=quantile.rough)
-    return f"< {duration(quantile.resolution)}"

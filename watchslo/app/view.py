@@ -1,19 +1,14 @@
-"""What a terminal shows: of our own measurement from its snapshot, or of a daemon from its `/api/v1/status`. Pure."""
+"""What a terminal shows of a status: that of our own measurement, or of a daemon. Pure."""
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from datetime import datetime
 from typing import Any, TypeVar
 
-import msgspec
-
-from watchslo.documents import decode_document
-from watchslo.errors import UNDECODABLE
-from watchslo.model import Interval
-from watchslo.serve.status import condition_of, conditions_in
-from watchslo.snapshot import DomainReading, QuantileReading, Snapshot, StreamReading, WindowVerdict
-from watchslo.timeline.condition import NO_WINDOW, P99, Condition, WatchVerdict, placed, verdict_on, verdict_on_events
+from watchslo.api.part import decode
+from watchslo.api.status import CauseStatus, DomainStatus, QuantileStatus, StatusDocument, StreamStatus
+from watchslo.serve.status import status_of
+from watchslo.snapshot import Snapshot
+from watchslo.timeline.condition import WatchVerdict, placed, verdict_on, verdict_on_events
 from watchslo.timeline.explanation import why_undated
 from watchslo.timeline.format import printable
 from watchslo.timeline.timeline import Account
@@ -21,10 +16,6 @@ from watchslo.timeline.timeline import Account
 NOT_YET = "Cannot tell yet: the first evaluation takes five seconds."
 
 T = TypeVar("T", "Line", "View")
-
-
-class UnreadableError(Exception):
-    """The answer is not the status of a daemon, or of an unknown version of the API."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +46,7 @@ class Line:
     quantile: float
     min_events: int
     events: int
-    quantiles: Mapping[float, QuantileReading]
+    quantiles: Mapping[float, QuantileStatus]
     verdict: WatchVerdict
     condition: str
 
@@ -70,7 +61,7 @@ class Line:
         return self.membership != "unparsable"
 
     @property
-    def judged(self) -> QuantileReading | None:
+    def judged(self) -> QuantileStatus | None:
         """The quantile that the objective names."""
         return self.quantiles.get(self.quantile)
 
@@ -99,230 +90,43 @@ class View:
     tainted_seconds: float
 
 
-# --- our own measurement ----------------------------------------------------------------------------------------------
-
-
 def view_of(snapshot: Snapshot, account: Account | None = None) -> View:
     """Return the view of our own measurement."""
-    monitor = snapshot.monitor
-    conditions, clocks = conditions_in(account), _stopped(snapshot.domains)
+    return _view(status_of(snapshot, account))
+
+
+def read(body: bytes) -> View:
+    """Return the view of a daemon's status; raises UnreadableError."""
+    return _view(decode(body, StatusDocument))
+
+
+def _view(status: StatusDocument) -> View:
+    monitor, clocks = status.monitor, _stopped(status.domains)
     return _printable(
         View(
-            at_wall=snapshot.at_wall,
-            verdict=_sentence(account.headline.text, account.headline.figures) if account else None,
-            trust=f"{account.trust.name} {account.trust.text}" if account else None,
-            seconds=max(0.0, snapshot.at_wall - monitor.started_wall),  # the wall clock may be set back
-            cluster=monitor.instance.cluster,
+            at_wall=status.at.timestamp(),
+            verdict=_sentence(status.verdict.text, status.verdict.figures) if status.verdict else None,
+            trust=f"{status.trust.name} {status.trust.text}" if status.trust else None,
+            seconds=max(0.0, (status.at - monitor.started_at).total_seconds()),  # the wall clock may be set back
+            cluster=status.cluster,
             part=monitor.instance.part,
             elsewhere=monitor.shard.elsewhere,
-            lines=_sorted(
-                _line_of(stream, condition_of(stream, conditions), clocks.get(stream.domain))
-                for stream in snapshot.streams
-            ),
-            causes=tuple(_cause(one.evidence, one.cause, one.confidence, one.next) for one in snapshot.causes),
-            unproven=tuple(f"Unproven: {one.unproven}." for one in snapshot.apiservers if one.unproven),
+            lines=_sorted(_line(stream, clocks.get(stream.domain)) for stream in status.streams),
+            causes=tuple(_cause(cause) for cause in status.causes),
+            unproven=tuple(f"Unproven: {one.unproven}." for one in status.apiservers if one.unproven),
             not_ready=monitor.not_ready,
             tainted_seconds=monitor.tainted_seconds,
         )
     )
 
 
-def _line_of(stream: StreamReading, condition: Condition, clock: str | None) -> Line:
+def _line(stream: StreamStatus, clock: str | None) -> Line:
     """Return the line of a watch; `clock` is why its clock does not tick, if it does not."""
-    window, objective, failure = stream.track.judged or NO_WINDOW, stream.track.objective, stream.session.last_failure
-    stalled_for, down_for = stream.audit.stalled_for, stream.down_for
-    verdict = verdict_on_events(stream.track.verdict, window.events)
-    return Line(
-        watch=stream.watch,
-        apiserver=stream.apiserver,
-        resource=stream.resource,
-        group=stream.group,
-        state=stream.session.state,
-        up=stream.up,
-        membership=stream.membership,
-        audit=stream.audit.result,
-        stalled_for=stalled_for,
-        down_for=down_for,
-        failure=failure.message if failure else None,
-        reason=failure.reason if failure else None,
-        tainted=_share(stream.track.unmeasured, stream.received.events),
-        received=stream.received.changes,
-        undated=_undated(
-            stream.received.changes, objective.verdicts, stream.track.unmeasured, stream.membership, clock
-        ),
-        threshold=objective.threshold,
-        quantile=objective.quantile,
-        min_events=objective.min_events,
-        events=window.events,
-        quantiles={one.q: one for one in window.quantiles},
-        verdict=verdict_on(verdict, objective.threshold, stalled_for=stalled_for, down_for=down_for),
-        condition=condition.value,
-    )
-
-
-# --- a daemon's status: the part of /api/v1/status that is shown ------------------------------------------------------
-
-
-class _RemotePart(msgspec.Struct, rename="camel", frozen=True):
-    """Decoded from camelCase; unknown fields are ignored."""
-
-
-class _RemoteInterval(_RemotePart, frozen=True):
-    lower: float
-    upper: float
-
-
-class _RemoteQuantile(_RemotePart, frozen=True):
-    q: float
-    lower: float
-    estimate: float | None
-    upper: float | None
-    resolution: float = 0.0
-    rough: bool = False
-    probable: _RemoteInterval | None = None
-
-
-class _RemoteWindow(_RemotePart, frozen=True):
-    name: str
-    events: int
-    quantiles: list[_RemoteQuantile]
-
-
-class _RemoteObjective(_RemotePart, frozen=True):
-    threshold: float
-    min_events: int
-    quantile: float = P99
-    verdicts: dict[str, int] = {}
-
-
-class _RemoteLatency(_RemotePart, frozen=True):
-    """`judged` and `verdict` are missing in the status of older daemons, which judge P99 of the last minute."""
-
-    unmeasured: dict[str, int]
-    windows: list[_RemoteWindow]
-    objective: _RemoteObjective
-    judged: _RemoteWindow | None = None
-    verdict: WindowVerdict | None = None
-
-
-class _RemoteFailure(_RemotePart, frozen=True):
-    reason: str
-    message: str
-
-
-class _RemoteStream(_RemotePart, frozen=True):
-    watch: str
-    apiserver: str
-    resource: str
-    group: str
-    state: str
-    up: bool
-    domain: str
-    membership: str
-    events: dict[str, int]
-    last_audit: str | None
-    stalled_for: float | None
-    last_failure: _RemoteFailure | None
-    latency: _RemoteLatency
-    down_for: float | None = None
-    condition: str | None = None
-
-
-class _RemoteCause(_RemotePart, frozen=True):
-    cause: str
-    confidence: str
-    evidence: str
-    next: str
-
-
-class _RemoteApiserver(_RemotePart, frozen=True):
-    unproven: str | None
-
-
-class _RemoteTicker(_RemotePart, frozen=True):
-    failure: str | None = None
-
-
-class _RemoteDomain(_RemotePart, frozen=True):
-    name: str
-    median_round_trip: float | None
-    tickers: list[_RemoteTicker] = []
-
-
-class _RemoteVerdict(_RemotePart, frozen=True):
-    text: str
-    figures: str
-
-
-class _RemoteCheck(_RemotePart, frozen=True):
-    name: str
-    text: str
-
-
-class _RemoteInstance(_RemotePart, frozen=True):
-    """Missing in the status of older daemons."""
-
-    cluster: str | None = None
-    part: str | None = None
-
-
-class _RemoteShard(_RemotePart, frozen=True):
-    elsewhere: int = 0
-
-
-class _RemoteMonitor(_RemotePart, frozen=True):
-    cluster: str | None
-    started_at: datetime
-    tainted_seconds: float
-    not_ready: list[str]
-    shard: _RemoteShard = _RemoteShard()
-    instance: _RemoteInstance = _RemoteInstance()
-
-
-class _RemoteStatus(_RemotePart, frozen=True):
-    at: datetime
-    monitor: _RemoteMonitor
-    causes: list[_RemoteCause]
-    apiservers: list[_RemoteApiserver]
-    domains: list[_RemoteDomain]
-    streams: list[_RemoteStream]
-    verdict: _RemoteVerdict | None = None
-    trust: _RemoteCheck | None = None
-
-
-def read(body: bytes) -> View:
-    """Return the view of a daemon's status; raises UnreadableError."""
-    try:
-        status = decode_document(body, _RemoteStatus)
-    except UNDECODABLE:
-        raise UnreadableError from None
-    clocks = _stopped(status.domains)
-    return _printable(
-        View(
-            at_wall=status.at.timestamp(),
-            verdict=_sentence(status.verdict.text, status.verdict.figures) if status.verdict else None,
-            trust=f"{status.trust.name} {status.trust.text}" if status.trust else None,
-            seconds=max(0.0, (status.at - status.monitor.started_at).total_seconds()),
-            cluster=status.monitor.instance.cluster or status.monitor.cluster,
-            part=status.monitor.instance.part,
-            elsewhere=status.monitor.shard.elsewhere,
-            lines=_sorted(_line_in(stream, clocks.get(stream.domain)) for stream in status.streams),
-            causes=tuple(_cause(one.evidence, one.cause, one.confidence, one.next) for one in status.causes),
-            unproven=tuple(f"Unproven: {one.unproven}." for one in status.apiservers if one.unproven),
-            not_ready=tuple(status.monitor.not_ready),
-            tainted_seconds=status.monitor.tainted_seconds,
-        )
-    )
-
-
-def _line_in(stream: _RemoteStream, clock: str | None) -> Line:
     latency, objective, failure = stream.latency, stream.latency.objective, stream.last_failure
-    minute = next((one for one in latency.windows if one.name == NO_WINDOW.name), _RemoteWindow(NO_WINDOW.name, 0, []))
-    window = latency.judged or minute
-    quantiles = {one.q: _quantile(one) for one in window.quantiles}
-    decided = latency.verdict or _bounds_verdict(quantiles.get(objective.quantile), window.events, objective)
-    verdict, stalled_for = verdict_on_events(decided, window.events), stream.stalled_for
-    verdict = verdict_on(verdict, objective.threshold, stalled_for=stalled_for, down_for=stream.down_for)
+    window = latency.judged
+    events = window.events if window else 0
+    stalled_for, down_for = stream.stalled_for, stream.down_for
+    verdict = verdict_on_events(latency.verdict, events)
     received = sum(count for type_, count in stream.events.items() if type_ != "ERROR")
     return Line(
         watch=stream.watch,
@@ -334,41 +138,20 @@ def _line_in(stream: _RemoteStream, clock: str | None) -> Line:
         membership=stream.membership,
         audit=stream.last_audit,
         stalled_for=stalled_for,
-        down_for=stream.down_for,
+        down_for=down_for,
         failure=failure.message if failure else None,
         reason=failure.reason if failure else None,
-        tainted=_share(stream.latency.unmeasured, stream.events),
+        tainted=_share(latency.unmeasured, stream.events),
         received=received,
         undated=_undated(received, objective.verdicts, latency.unmeasured, stream.membership, clock),
         threshold=objective.threshold,
         quantile=objective.quantile,
         min_events=objective.min_events,
-        events=window.events,
-        quantiles=quantiles,
-        verdict=verdict,
-        condition=stream.condition or verdict.value,
+        events=events,
+        quantiles={one.q: one for one in window.quantiles} if window else {},
+        verdict=verdict_on(verdict, objective.threshold, stalled_for=stalled_for, down_for=down_for),
+        condition=stream.condition,
     )
-
-
-def _bounds_verdict(judged: QuantileReading | None, events: int, objective: _RemoteObjective) -> WindowVerdict:
-    """Return the verdict that the proven bounds of a window give."""
-    if judged is None:
-        return WindowVerdict.NO_DATA
-    if judged.upper <= objective.threshold:
-        return WindowVerdict.GOOD
-    if judged.lower > objective.threshold:
-        return WindowVerdict.BAD
-    return WindowVerdict.NO_DATA if events < objective.min_events else WindowVerdict.UNDECIDED
-
-
-def _quantile(one: _RemoteQuantile) -> QuantileReading:
-    """A null in JSON is infinite."""
-    estimate, upper = (math.inf if value is None else value for value in (one.estimate, one.upper))
-    probable = Interval(one.probable.lower, one.probable.upper) if one.probable else None
-    return QuantileReading(one.q, one.lower, estimate, upper, one.resolution, one.rough, probable)
-
-
-# --- both -------------------------------------------------------------------------------------------------------------
 
 
 def _sorted(lines: Iterable[Line]) -> tuple[Line, ...]:
@@ -380,11 +163,11 @@ def _sentence(text: str, figures: str) -> str:
     return f"{'; '.join(parts)}."
 
 
-def _cause(evidence: str, cause: str, confidence: str, action: str) -> str:
-    return f"{evidence} ({cause}, {confidence} confidence) {action}"
+def _cause(cause: CauseStatus) -> str:
+    return f"{cause.evidence} ({cause.cause}, {cause.confidence} confidence) {cause.next}"
 
 
-def _stopped(domains: Iterable[DomainReading | _RemoteDomain]) -> dict[str, str]:
+def _stopped(domains: Iterable[DomainStatus]) -> dict[str, str]:
     """Return why clocks do not tick through any apiserver, by their names."""
     failures = {domain.name: [ticker.failure for ticker in domain.tickers] for domain in domains}
     return {name: why[0] for name, why in failures.items() if why and why[0] and all(why)}

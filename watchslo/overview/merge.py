@@ -9,27 +9,35 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
+from watchslo.api.status import LatencyStatus, ObjectiveStatus, StatusDocument, StreamStatus, TickerStatus
 from watchslo.model import SERVICE, shard_name
-from watchslo.overview.report import (
-    InstanceReport,
-    ReportedLatency,
-    ReportedObjective,
-    ReportedStatus,
-    ReportedStream,
-    ReportedTicker,
-)
 from watchslo.snapshot import WindowVerdict
 from watchslo.timeline.condition import placed
+from watchslo.timeline.figure import between
 from watchslo.timeline.format import NAMED, counted, duration, percentile, some_of
-from watchslo.timeline.verdict import Level
+from watchslo.timeline.verdict import Level, level_of
 
 STALE_SECONDS = 60.0  # an instance judges its watches every five seconds; a round of many silent ones takes 50 s
 ANSWERED_SECONDS = 30.0  # a tick this recent shows that an apiserver answers, also with rare ticks
 MOST_FINDINGS = 5  # of one kind; the number of the others follows
+NOT_JUDGED = "It has not judged its watches yet."
 WORST_FIRST = (Level.BAD, Level.UNKNOWN, Level.GOOD)
 
 _T = TypeVar("_T")
 _K = TypeVar("_K", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceReport:
+    """The newest status that an instance has sent, None if it never did, and for how many seconds that has been so.
+
+    `failure` says why it does not answer now; None if it does. `address` is its URL.
+    """
+
+    address: str
+    status: StatusDocument | None = None
+    age: float = 0.0
+    failure: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +89,7 @@ class Fleet:
         self._names = Counter(filter(None, (name for one in reports for name in (_part(one), _host(one)))))
 
     @cached_property
-    def current(self) -> list[tuple[str, ReportedStatus]]:
+    def current(self) -> list[tuple[str, StatusDocument]]:
         """The name and status of each instance that answers with figures of now."""
         fresh = [one for one in self.reports if one.failure is None and one.age <= STALE_SECONDS]
         return [(self.name(one), one.status) for one in fresh if one.status]
@@ -92,7 +100,7 @@ class Fleet:
         return [one for one in self.reports if one.failure is not None]
 
     @cached_property
-    def streams(self) -> list[tuple[str, ReportedStatus, ReportedStream]]:
+    def streams(self) -> list[tuple[str, StatusDocument, StreamStatus]]:
         """Each watch with the name and status of its instance."""
         return [(name, status, stream) for name, status in self.current for stream in status.streams]
 
@@ -159,10 +167,12 @@ def _said(report: InstanceReport) -> tuple[Level, str, str]:
     if report.failure is not None:
         return Level.UNKNOWN, f"It does not answer: {report.failure.rstrip('.')}.", ""
     assert report.status is not None, "an instance without a failure has answered"
-    said = report.status.headline
+    said = report.status.verdict
+    if said is None:
+        return Level.UNKNOWN, NOT_JUDGED, ""
     if report.age > STALE_SECONDS:
         return Level.UNKNOWN, f"Its figures are old. The last verdict was: {said.text}", ""
-    return report.status.level, said.text, said.figures
+    return level_of(said.level), said.text, said.figures
 
 
 def _order(row: InstanceRow) -> tuple[int, int, str, str]:
@@ -241,7 +251,7 @@ def shards_twice(fleet: Fleet) -> Iterator[OverviewFinding]:
 def opposite_verdicts(fleet: Fleet) -> Iterator[OverviewFinding]:
     """The same watch at the same apiserver is late for one instance, and in time for another one."""
     watches = _grouped(
-        ((one.watch, one.apiserver, one.resource, one.group, one.latency.objective), (name, one.latency))
+        ((one.watch, one.apiserver, one.resource, one.group, _aim(one.latency.objective)), (name, one.latency))
         for name, status, one in fleet.streams
         if status.monitor.instance.node is None  # each node has objects of its own
     )
@@ -253,9 +263,9 @@ def opposite_verdicts(fleet: Fleet) -> Iterator[OverviewFinding]:
     yield from _limited(found)
 
 
-def _disagreement(judged: Sequence[tuple[str, ReportedLatency]]) -> str:
+def _disagreement(judged: Sequence[tuple[str, LatencyStatus]]) -> str:
     """Return the latest and the most timely verdict with their bounds; empty unless the verdicts are opposite."""
-    with_bounds = [(name, one.verdict, one.bounds) for name, one in judged if one.bounds]
+    with_bounds = [(name, one.verdict, one.decisive) for name, one in judged if one.decisive]
     late = [(name, bounds) for name, verdict, bounds in with_bounds if verdict == WindowVerdict.BAD]
     good = [(name, bounds) for name, verdict, bounds in with_bounds if verdict == WindowVerdict.GOOD]
     if not (late and good):
@@ -263,8 +273,8 @@ def _disagreement(judged: Sequence[tuple[str, ReportedLatency]]) -> str:
     worst, best = max(late, key=lambda one: one[1].lower), min(good, key=lambda one: one[1].lower)
     (late_name, slow), (good_name, fast) = worst, best
     return (
-        f"late for {late_name} ({percentile(slow.q)} {_between(slow.lower, slow.upper)}), "
-        f"in time for {good_name} ({_between(fast.lower, fast.upper)}); compare their ways to the apiserver"
+        f"late for {late_name} ({percentile(slow.q)} {between(slow)}), "
+        f"in time for {good_name} ({between(fast)}); compare their ways to the apiserver"
     )
 
 
@@ -289,21 +299,21 @@ def unequal_apiservers(fleet: Fleet) -> Iterator[OverviewFinding]:
     yield from _limited(found)
 
 
-def _answers(ticker: ReportedTicker) -> bool:
+def _answers(ticker: TickerStatus) -> bool:
     return not ticker.failure and ticker.answered_ago is not None and ticker.answered_ago <= ANSWERED_SECONDS
 
 
 def different_objectives(fleet: Fleet) -> Iterator[OverviewFinding]:
     """The same watch has different objectives."""
     watches = _grouped(
-        ((stream.watch, stream.resource, stream.group), (stream.latency.objective, name))
+        ((stream.watch, stream.resource, stream.group), (_aim(stream.latency.objective), name))
         for name, _, stream in fleet.streams
     )
     found = []
     for (watch, *_), stated in watches.items():
         objectives = _grouped(dict.fromkeys(stated))
         if len(objectives) > 1:
-            found.append(f"{watch} has different objectives: {_listed((_goal(o), n) for o, n in objectives.items())}.")
+            found.append(f"{watch} has different objectives: {_listed((_goal(*o), n) for o, n in objectives.items())}.")
     yield from _limited(found)
 
 
@@ -358,12 +368,13 @@ def _listed(groups: Iterable[tuple[str, Sequence[str]]]) -> str:
     return ", ".join(f"{value} for {some_of(names)}" for value, names in groups)
 
 
-def _goal(objective: ReportedObjective) -> str:
-    return f"{percentile(objective.quantile)} of {duration(objective.window)} within {duration(objective.threshold)}"
+def _aim(objective: ObjectiveStatus) -> tuple[float, float, float]:
+    """Return what decides whether a watch is late."""
+    return objective.quantile, objective.window, objective.threshold
 
 
-def _between(lower: float, upper: float | None) -> str:
-    return f"{duration(lower)} to {'∞' if upper is None else duration(upper)}"
+def _goal(quantile: float, window: float, threshold: float) -> str:
+    return f"{percentile(quantile)} of {duration(window)} within {duration(threshold)}"
 
 
 def _addresses(reports: Sequence[InstanceReport]) -> str:
@@ -371,7 +382,7 @@ def _addresses(reports: Sequence[InstanceReport]) -> str:
 
 
 def _part(report: InstanceReport) -> str | None:
-    return report.status.part if report.status else None
+    return report.status.monitor.instance.part if report.status else None
 
 
 def _host(report: InstanceReport) -> str:

@@ -1,19 +1,14 @@
-"""A report from the documents of one daemon: its status, its feed and its series. Pure.
-
-The classes are decoded from JSON; fields that are not named here are ignored, and what older daemons do not send has a
-default.
-"""
+"""A report from the documents of one daemon: its status, its feed and its series. Pure."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TypeVar
 
 import msgspec
 
-from watchslo.documents import decode_document
-from watchslo.errors import UNDECODABLE
+from watchslo.api.feed import PastFigures, SeriesDocument, Update
+from watchslo.api.status import CauseStatus, LatencyStatus, StatusDocument, StreamStatus, VerdictStatus
 from watchslo.report.incident import (
     BadSpan,
     CauseRecord,
@@ -30,11 +25,10 @@ from watchslo.report.incident import (
 )
 from watchslo.report.wording import at, confidence_rank
 from watchslo.snapshot import Confidence
-from watchslo.timeline.condition import P99
 from watchslo.timeline.day import MINUTE_SECONDS, MINUTES, Minute
 from watchslo.timeline.events import EventKind
 from watchslo.timeline.format import counted, part_note, printable
-from watchslo.timeline.verdict import Level
+from watchslo.timeline.verdict import level_of
 
 HOUR_SECONDS = 3600.0  # that a daemon keeps the figures of its watches
 DAY_SECONDS = MINUTES * MINUTE_SECONDS
@@ -42,177 +36,17 @@ INITIAL = "initial"  # an event of a list: nothing to measure
 MOST_EVENTS = 500  # that a daemon keeps
 MOST_CURVES = 24  # that are read: each takes 5 ms in the process that measures
 
-T = TypeVar("T")
-
-
-class UnreadableDocumentError(Exception):
-    """A document is not one of a daemon, or of an unknown version of the API."""
-
-
-class _Kept(msgspec.Struct, rename="camel", frozen=True):
-    """Decoded from camelCase."""
-
-
-class _KeptObjective(_Kept, frozen=True):
-    threshold: float
-    events_target: float
-    minutes_target: float
-    verdicts: dict[str, int] = {}
-    window: float = MINUTE_SECONDS
-
-
-class _KeptWindow(_Kept, frozen=True):
-    name: str
-
-
-class _KeptLatency(_Kept, frozen=True):
-    """`windows` is empty without quantiles."""
-
-    objective: _KeptObjective
-    windows: list[_KeptWindow]
-    unmeasured: dict[str, int] = {}
-
-
-class _KeptGuarantees(_Kept, frozen=True):
-    checked: dict[str, int] = {}
-    violations: dict[str, int] = {}
-
-
-class _KeptDomain(_Kept, frozen=True):
-    name: str
-    resolution: float | None = None
-
-
-class _KeptStream(_Kept, frozen=True):
-    watch: str
-    apiserver: str
-    domain: str
-    latency: _KeptLatency
-    guarantees: _KeptGuarantees = _KeptGuarantees()
-    condition: str | None = None
-
-
-class _KeptCause(_Kept, frozen=True):
-    cause: str
-    apiserver: str | None
-    watch: str | None
-    confidence: str
-    since: datetime
-    evidence: str
-    next: str
-
-    @property
-    def place(self) -> str:
-        return " at ".join(filter(None, (self.watch, self.apiserver)))
-
-    @property
-    def level(self) -> Confidence | None:
-        return Confidence(self.confidence) if self.confidence in [*Confidence] else None
-
-
-class _KeptName(_Kept, frozen=True):
-    cluster: str | None = None
-    part: str | None = None
-
-
-class _KeptShard(_Kept, frozen=True):
-    elsewhere: int = 0
-
-
-class _KeptBuild(_Kept, frozen=True):
-    version: str
-
-
-class _KeptMonitor(_Kept, frozen=True):
-    build: _KeptBuild
-    started_at: datetime
-    tainted_seconds: float
-    cluster: str | None = None
-    instance: _KeptName = _KeptName()
-    shard: _KeptShard = _KeptShard()
-
-
-class _KeptVerdict(_Kept, frozen=True):
-    level: str
-    text: str
-    figures: str = ""
-
-
-class KeptStatus(_Kept, frozen=True):
-    """`/api/v1/status`: the present, and counts since the start."""
-
-    at: datetime
-    monitor: _KeptMonitor
-    causes: list[_KeptCause]
-    domains: list[_KeptDomain]
-    streams: list[_KeptStream]
-    verdict: _KeptVerdict | None = None
-
-
-class KeptEvent(_Kept, frozen=True):
-    """An event of the timeline."""
-
-    at: datetime
-    kind: str
-    level: str
-    text: str
-    cause: _KeptCause | None = None
-
-
-class KeptDay(_Kept, frozen=True):
-    """The last day; its last minute began at `until`."""
-
-    until: datetime
-    minutes: str
-
-
-class KeptUpdate(_Kept, frozen=True):
-    """The first event of the feed, which has everything."""
-
-    happened: list[KeptEvent]
-    day: KeptDay | None = None
-
-
-class KeptPast(_Kept, frozen=True):
-    """The figures of one watch: columns of the same length."""
-
-    watch: str
-    apiserver: str
-    threshold: float
-    at: list[float]
-    judged: list[float | None]
-    lower: list[float | None]
-    upper: list[float | None]
-    events: list[int | None] = []
-    quantile: float = P99
-    minutes: str = ""
-
-
-class KeptSeries(_Kept, frozen=True):
-    """`/api/v1/series`: figures of an hour, and minutes of a day."""
-
-    watches: list[KeptPast]
-    step: float = 5.0
-
 
 @dataclass(frozen=True, slots=True)
 class DaemonDocuments:
     """What a daemon answered, all at about the same time."""
 
-    status: KeptStatus
-    update: KeptUpdate
-    series: KeptSeries
+    status: StatusDocument
+    update: Update
+    series: SeriesDocument
 
 
-def decode(body: bytes, form: type[T]) -> T:
-    """Return a document; raises UnreadableDocumentError."""
-    try:
-        return decode_document(body, form)
-    except UNDECODABLE:
-        raise UnreadableDocumentError from None
-
-
-def names_for_curves(overview: KeptSeries, update: KeptUpdate, period: ReportPeriod) -> tuple[str, ...]:
+def names_for_curves(overview: SeriesDocument, update: Update, period: ReportPeriod) -> tuple[str, ...]:
     """Return the names of the watches whose curves are worth reading: most bad minutes first, then the latest now."""
     last = _last_minute(update)
     worst = sorted(
@@ -226,16 +60,16 @@ def names_for_curves(overview: KeptSeries, update: KeptUpdate, period: ReportPer
     return tuple(dict.fromkeys(past.watch for past in worst))[:MOST_CURVES]
 
 
-def with_curves(overview: KeptSeries, curves: Iterable[KeptSeries]) -> KeptSeries:
+def with_curves(overview: SeriesDocument, curves: Iterable[SeriesDocument]) -> SeriesDocument:
     """Return the overview with the curves that were read; the other watches have minutes only."""
     read = {(past.apiserver, past.watch): past for series in curves for past in series.watches}
     return msgspec.structs.replace(
         overview,
-        watches=[
+        watches=tuple(
             read.get((past.apiserver, past.watch))
-            or msgspec.structs.replace(past, at=[], judged=[], lower=[], upper=[])
+            or msgspec.structs.replace(past, at=(), judged=(), lower=(), upper=())
             for past in overview.watches
-        ],
+        ),
     )
 
 
@@ -243,8 +77,7 @@ def report_of(documents: DaemonDocuments, period: ReportPeriod, place: str, made
     """Return the report of a daemon at the URL `place`."""
     status, monitor = documents.status, documents.status.monitor
     started = monitor.started_at.timestamp()
-    cluster = monitor.instance.cluster or monitor.cluster
-    name = ", ".join(filter(None, (cluster, monitor.instance.part)))
+    name = ", ".join(filter(None, (status.cluster, monitor.instance.part)))
     return IncidentReport(
         title=printable(f"watchslo: {name}" if name else "watchslo"),
         source=printable(f"the daemon at {place} (watchslo {monitor.build.version})"),
@@ -255,7 +88,7 @@ def report_of(documents: DaemonDocuments, period: ReportPeriod, place: str, made
         watches=tuple(_watches(documents, period)),
         causes=tuple(_causes(documents, period)),
         events=tuple(
-            EventRecord(event.at.timestamp(), _level(event.level), printable(event.text))
+            EventRecord(event.at.timestamp(), level_of(event.level), printable(event.text))
             for event in documents.update.happened
             if _within(event.at, period)
         ),
@@ -267,14 +100,10 @@ def report_of(documents: DaemonDocuments, period: ReportPeriod, place: str, made
     )
 
 
-def _present(verdict: _KeptVerdict | None) -> PresentVerdict | None:
+def _present(verdict: VerdictStatus | None) -> PresentVerdict | None:
     if verdict is None:
         return None
-    return PresentVerdict(_level(verdict.level), printable(verdict.text), printable(verdict.figures))
-
-
-def _level(level: str) -> Level:
-    return Level(level) if level in [*Level] else Level.UNKNOWN
+    return PresentVerdict(level_of(verdict.level), printable(verdict.text), printable(verdict.figures))
 
 
 def _within(when: datetime, period: ReportPeriod) -> bool:
@@ -305,7 +134,7 @@ def _watches(documents: DaemonDocuments, period: ReportPeriod) -> Iterator[Watch
         yield replace(record, silent=_silent(past, record.spans(period), objective.window) if objective else 0.0)
 
 
-def _points(past: KeptPast, period: ReportPeriod, resolution: float) -> Iterator[CurvePoint]:
+def _points(past: PastFigures, period: ReportPeriod, resolution: float) -> Iterator[CurvePoint]:
     """Yield the points of the period; an estimate below the resolution of the clock is no measurement."""
     for at_wall, judged, lower, upper in zip(past.at, past.judged, past.lower, past.upper, strict=True):
         if lower is not None and period.since_wall <= at_wall <= period.until_wall:
@@ -313,7 +142,7 @@ def _points(past: KeptPast, period: ReportPeriod, resolution: float) -> Iterator
             yield CurvePoint(at_wall, estimate, lower, math.inf if upper is None else upper)
 
 
-def _silent(past: KeptPast, spans: Iterable[BadSpan], window: float) -> float:
+def _silent(past: PastFigures, spans: Iterable[BadSpan], window: float) -> float:
     """Return the longest time, in seconds, in which nothing came after there had been events, and that touches a span.
 
     A window is empty once nothing has come for `window` seconds.
@@ -330,7 +159,7 @@ def _silent(past: KeptPast, spans: Iterable[BadSpan], window: float) -> float:
     return longest
 
 
-def _last_minute(update: KeptUpdate) -> int:
+def _last_minute(update: Update) -> int:
     """Return the number of the newest minute of the day; without a day there are no minutes either."""
     return math.floor(update.day.until.timestamp() / MINUTE_SECONDS) if update.day else 0
 
@@ -342,7 +171,7 @@ def _minutes(digits: str, last: int, period: ReportPeriod) -> Iterator[Minute]:
         yield Minute(int(digits[number - first])) if first <= number <= last else Minute.NO_DATA
 
 
-def _counts(latency: _KeptLatency) -> EventCounts:
+def _counts(latency: LatencyStatus) -> EventCounts:
     verdicts = latency.objective.verdicts
     unmeasured = sum(count for reason, count in latency.unmeasured.items() if reason != INITIAL)
     return EventCounts(verdicts.get("within", 0), verdicts.get("beyond", 0), verdicts.get("uncertain", 0), unmeasured)
@@ -363,13 +192,13 @@ def _causes(documents: DaemonDocuments, period: ReportPeriod) -> Iterator[CauseR
         since_wall = cause.since.timestamp()
         if since_wall <= period.until_wall and (until_wall is None or until_wall >= period.since_wall):
             same = [
-                one for one in noted if (one.cause, one.place, one.since) == (cause.cause, cause.place, cause.since)
+                one for one in noted if (one.cause, _place(one), one.since) == (cause.cause, _place(cause), cause.since)
             ]
-            telling = max([*same, cause], key=lambda one: confidence_rank(one.level))
+            telling = max([*same, cause], key=lambda one: confidence_rank(_confidence(one)))
             yield CauseRecord(
                 cause=printable(cause.cause),
-                place=printable(cause.place),
-                confidence=telling.level,
+                place=printable(_place(cause)),
+                confidence=_confidence(telling),
                 since_wall=since_wall,
                 until_wall=until_wall if until_wall is None or until_wall <= period.until_wall else None,
                 evidence=printable(telling.evidence),
@@ -377,7 +206,16 @@ def _causes(documents: DaemonDocuments, period: ReportPeriod) -> Iterator[CauseR
             )
 
 
-def _guarantees(streams: Iterable[_KeptStream]) -> Iterator[GuaranteeCount]:
+def _place(cause: CauseStatus) -> str:
+    return " at ".join(filter(None, (cause.watch, cause.apiserver)))
+
+
+def _confidence(cause: CauseStatus) -> Confidence | None:
+    """Return how certain a cause is; None for a word of a newer version."""
+    return Confidence(cause.confidence) if cause.confidence in [*Confidence] else None
+
+
+def _guarantees(streams: Iterable[StreamStatus]) -> Iterator[GuaranteeCount]:
     checked: dict[str, int] = {}
     violations: dict[str, int] = {}
     for stream in streams:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from fastapi import HTTPException, Query, Request
 
+from watchslo.api.feed import SeriesDocument
 from watchslo.serve import update
 from watchslo.serve.admission_control import client_of
 from watchslo.serve.document import Document, DocumentResponse
@@ -40,5 +41,4 @@ def routes(feed: Feed) -> Iterator[Route]:
         return DocumentResponse(Document(tuple(pieces), "application/json"))
 
     unknown = {404: {"description": "There is no such watch."}}
-    documented = {"response_model": update.SeriesUpdate, "responses": unknown}
-    yield Route("/api/v1/series", series, kind=Kind.QUERY, documented=documented)
+    yield Route("/api/v1/series", series, kind=Kind.QUERY, answers=SeriesDocument, documented={"responses": unknown})

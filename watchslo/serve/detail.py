@@ -4,21 +4,29 @@ The texts are written here only. Programs read the same values from `/api/v1/sta
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 
+import msgspec
 import numpy as np
 from fastapi import HTTPException, Query, Request
-from pydantic import Field
 
+from watchslo.api.feed import (
+    MOST_HAPPENED,
+    DetailFact,
+    DetailSection,
+    EventUpdate,
+    WatchDetail,
+    WatchDetails,
+    WatchLine,
+)
+from watchslo.api.part import part_of
+from watchslo.api.status import CauseStatus
 from watchslo.serve import rows
 from watchslo.serve.admission_control import client_of
 from watchslo.serve.document import Document, DocumentResponse
 from watchslo.serve.feed import Feed
 from watchslo.serve.rendering import Renderer
 from watchslo.serve.route import Kind, Route
-from watchslo.serve.rows import WatchLine
-from watchslo.serve.status import Diagnosed, StatusPart
-from watchslo.serve.update import EventUpdate
 from watchslo.snapshot import (
     ApiserverMetricsReading,
     DelayBreakdown,
@@ -36,10 +44,10 @@ from watchslo.timeline.condition import MAXIMUM, P50, P99, P999, WatchCondition,
 from watchslo.timeline.day import Minute, Minutes
 from watchslo.timeline.events import affects
 from watchslo.timeline.explanation import INITIAL, NO_SAMPLE, explanation
+from watchslo.timeline.figure import bounds_text, estimate_text
 from watchslo.timeline.format import ABSENT, counted, duration, estimated, moment, percentile
 from watchslo.timeline.timeline import Account, Timeline
 
-MOST_HAPPENED = 50  # events of one watch
 HOUR_SECONDS, HOUR_MINUTES = 3600.0, 60
 NO_DELAY = {
     "tainted": "watchslo was late to read them",
@@ -62,50 +70,11 @@ HOPS = {
 _Fact = tuple[str, str]
 
 
-class DetailFact(StatusPart):
-    """A labelled text."""
-
-    label: str
-    text: str
-
-
-class DetailSection(StatusPart):
-    """Facts with a common title."""
-
-    title: str
-    facts: list[DetailFact]
-
-
-class WatchDetail(StatusPart):
-    """One watch: its `condition` and what decides it, facts for people, the active causes, and its newest events.
-
-    `causes` are those of the watch, of its apiserver, or of all watches; `happened` has the oldest event first.
-    """
-
-    key: str
-    watch: str
-    apiserver: str
-    name: str
-    condition: str
-    bad: bool
-    explanation: str
-    sections: list[DetailSection]
-    causes: list[Diagnosed]
-    happened: list[EventUpdate] = Field(max_length=MOST_HAPPENED)
-
-
-class WatchDetails(StatusPart):
-    """The details of one watch, or of the watches with one name, one at each apiserver."""
-
-    api_version: Literal["v1"] = "v1"
-    watches: list[WatchDetail]
-
-
 def details(timeline: Timeline, name: str) -> WatchDetails:
     """Return the details of the watch with this key, or of all watches with this name."""
     account = timeline.account
     lines = _named(account, name) if account else []
-    return WatchDetails(watches=[_detail(timeline, account, line) for line in lines if account])
+    return WatchDetails(watches=tuple(_detail(timeline, account, line) for line in lines if account))
 
 
 def _named(account: Account, name: str) -> list[WatchCondition]:
@@ -128,24 +97,24 @@ def _detail(timeline: Timeline, account: Account, line: WatchCondition) -> Watch
         watch=stream.watch,
         apiserver=stream.apiserver,
         name=line.name,
-        condition=row.shown_condition,
+        condition=rows.shown_condition(row),
         bad=row.bad,
         explanation=explanation(line),
-        sections=[
+        sections=(
             _section("Now", _now(line, row)),
             _section("Last hour", _past(timeline, line, snapshot.at_wall)),
             _section("Hops, last minute", _hops(stream)),
             *_own(stream, snapshot),
             _section("Guarantees", _guarantees(stream, domain, snapshot.monitor.stall_detection)),
             _section("Watch", _protocol(stream, row)),
-        ],
-        causes=[Diagnosed.model_validate(cause) for cause in causes],
-        happened=[EventUpdate.model_validate(event) for event in happened],
+        ),
+        causes=tuple(part_of(CauseStatus, cause) for cause in causes),
+        happened=tuple(part_of(EventUpdate, event) for event in happened),
     )
 
 
 def _section(title: str, facts: Iterator[_Fact]) -> DetailSection:
-    return DetailSection(title=title, facts=[DetailFact(label=label, text=text) for label, text in facts])
+    return DetailSection(title=title, facts=tuple(DetailFact(label=label, text=text) for label, text in facts))
 
 
 # --- now and before ---------------------------------------------------------------------------------------------------
@@ -154,13 +123,13 @@ def _section(title: str, facts: Iterator[_Fact]) -> DetailSection:
 def _now(line: WatchCondition, row: WatchLine) -> Iterator[_Fact]:
     name = percentile(row.quantile)
     yield "Events", f"{row.events:,} in the last {duration(line.window.length)}"
-    yield "P50", rows.estimate_text(row.p50)
-    yield name, rows.estimate_text(row.judged)
-    yield f"{name} bounds", rows.bounds_text(row.judged)
+    yield "P50", estimate_text(row.p50)
+    yield name, estimate_text(row.judged)
+    yield f"{name} bounds", bounds_text(row.judged)
     if row.p999 and row.quantile != P999:
-        yield percentile(P999), f"{rows.estimate_text(row.p999)}, {rows.bounds_text(row.p999)}"
-    if longest := rows.figure(quantile_of(line.window, MAXIMUM)):
-        yield "Maximum", f"{rows.estimate_text(longest)}, {rows.bounds_text(longest)}"
+        yield percentile(P999), f"{estimate_text(row.p999)}, {bounds_text(row.p999)}"
+    if longest := quantile_of(line.window, MAXIMUM):
+        yield "Maximum", f"{estimate_text(longest)}, {bounds_text(longest)}"
     yield "Threshold", duration(row.threshold)
 
 
@@ -365,9 +334,8 @@ def routes(feed: Feed) -> Sequence[Route]:
         )
 
     unknown = {404: {"description": "There is no such watch."}}
-    documented = {"response_model": WatchDetails, "responses": unknown}
-    return [Route("/api/v1/watches", watches, kind=Kind.QUERY, documented=documented)]
+    return [Route("/api/v1/watches", watches, kind=Kind.QUERY, answers=WatchDetails, documented={"responses": unknown})]
 
 
 def _encode(timeline: Timeline, name: str) -> Document:
-    return Document((details(timeline, name).model_dump_json(by_alias=True).encode(),), "application/json")
+    return Document((msgspec.json.encode(details(timeline, name)),), "application/json")

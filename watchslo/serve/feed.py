@@ -15,6 +15,7 @@ from functools import partial
 from fastapi import Request, Response
 from starlette.types import Receive, Scope, Send
 
+from watchslo.api.feed import Update
 from watchslo.serve import rows, update
 from watchslo.serve.admission_control import client_of
 from watchslo.serve.auth import Authorize, bearer, may_continue
@@ -204,5 +205,6 @@ def routes(feed: Feed, authorize: Authorize | None) -> Iterator[Route]:
         "/api/v1/events",
         events,
         kind=Kind.FEED,
-        documented={"response_model": update.Update, "response_class": EventStream, "status_code": 200},
+        answers=Update,
+        documented={"response_class": EventStream, "status_code": 200},
     )

@@ -1,16 +1,16 @@
 """The page and the API of all instances, `/` and `/api/v1/overview`, from the newest overview; without scripts."""
 
 from collections.abc import Callable
-from datetime import datetime
 from html import escape
 from importlib.resources import files
 from string import Template
-from typing import Literal
 
+import msgspec
 from fastapi import FastAPI, Response
 from fastapi.responses import PlainTextResponse
-from pydantic import Field
 
+from watchslo.api.overview import OverviewDocument, OverviewVerdict
+from watchslo.api.part import part_of
 from watchslo.overview.merge import InstanceRow, Overview
 from watchslo.serve import page
 from watchslo.serve.auth import Authorize
@@ -18,7 +18,6 @@ from watchslo.serve.document import Document, DocumentResponse
 from watchslo.serve.http import application
 from watchslo.serve.page import HEADERS
 from watchslo.serve.route import Route
-from watchslo.serve.status import StatusPart
 from watchslo.timeline.format import ABSENT, counted, lasting, moment
 from watchslo.timeline.verdict import SIGNS, Level
 
@@ -26,55 +25,10 @@ _PAGE = Template(files(page).joinpath("overview.html").read_text())
 STYLE = "style.css"
 
 
-class OverviewVerdict(StatusPart):
-    """The verdict on the cluster: the worst of all instances, and never good if one of them cannot be asked."""
-
-    level: Level
-    text: str
-
-
-class FindingStatus(StatusPart):
-    """What only shows when instances are compared; while a `doubt` lasts, no verdict is good."""
-
-    text: str
-    doubt: bool
-
-
-class InstanceRowStatus(StatusPart):
-    """What one instance says. `age` is that of its figures in seconds; null if it has never answered."""
-
-    name: str
-    address: str
-    part: str | None
-    level: Level
-    text: str
-    figures: str
-    answers: bool
-    age: float | None
-    version: str | None
-    watches: int | None
-
-
-class OverviewDocument(StatusPart):
-    """All instances as one. Fields may be added; none changes its meaning within `v1`."""
-
-    api_version: Literal["v1"] = "v1"
-    at: datetime = Field(validation_alias="at_wall")
-    cluster: str | None
-    verdict: OverviewVerdict
-    findings: list[FindingStatus]
-    instances: list[InstanceRowStatus]
-
-
 def document_of(overview: Overview) -> OverviewDocument:
     """Return the overview in the form of the API."""
-    return OverviewDocument(
-        at_wall=overview.at_wall,
-        cluster=overview.cluster,
-        verdict=OverviewVerdict(level=overview.level, text=overview.text),
-        findings=[FindingStatus.model_validate(one) for one in overview.findings],
-        instances=[InstanceRowStatus.model_validate(row) for row in overview.rows],
-    )
+    verdict = OverviewVerdict(level=overview.level, text=overview.text)
+    return part_of(OverviewDocument, overview, verdict=verdict)
 
 
 def create_overview_app(latest: Callable[[], Overview], authorize: Authorize | None = None) -> FastAPI:
@@ -86,7 +40,7 @@ def create_overview_app(latest: Callable[[], Overview], authorize: Authorize | N
 
     async def read_overview() -> Response:
         """The verdict on the cluster, what each instance says, and what does not fit together."""
-        return Response(document_of(latest()).model_dump_json(by_alias=True), media_type="application/json")
+        return Response(msgspec.json.encode(document_of(latest())), media_type="application/json")
 
     async def style() -> Response:
         return DocumentResponse(stylesheet)
@@ -99,7 +53,7 @@ def create_overview_app(latest: Callable[[], Overview], authorize: Authorize | N
     return application(
         [
             Route("/", index, documented=hidden),
-            Route("/api/v1/overview", read_overview, documented={"response_model": OverviewDocument}),
+            Route("/api/v1/overview", read_overview, answers=OverviewDocument),
             Route(f"/page/{STYLE}", style, documented=hidden),
             Route("/healthz", healthz, open=True, documented={"response_class": PlainTextResponse}),
         ],

@@ -4,12 +4,14 @@ The cells are written here only: the HTML of the page has them, and the feed sen
 each cell is named in `page/index.html`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
-from pydantic import computed_field
+from msgspec.structs import replace
 
-from watchslo.serve.status import StatusPart
+from watchslo.api.feed import ApiserverLine, WatchLine
+from watchslo.api.part import part_of
+from watchslo.api.status import QuantileStatus
 from watchslo.snapshot import (
     ApiserverReading,
     ApiserverRole,
@@ -24,7 +26,8 @@ from watchslo.snapshot import (
 from watchslo.timeline import condition
 from watchslo.timeline.condition import BAD, Condition, WatchCondition
 from watchslo.timeline.explanation import labelled
-from watchslo.timeline.format import ABSENT, duration, estimated
+from watchslo.timeline.figure import bounds_text, estimate_text
+from watchslo.timeline.format import ABSENT, duration
 from watchslo.timeline.timeline import Account
 
 WORST_FIRST = tuple(Condition)
@@ -34,164 +37,8 @@ STORAGE = {
     "unparsable": "revisions are not numbers",
 }
 """Why a clock does not date the revisions of a watch, by its membership."""
-UNWATCHED = {ApiserverRole.SERVICE: "not watched", ApiserverRole.WITNESS: "witness"}
+UNWATCHED: Mapping[str, str] = {ApiserverRole.SERVICE: "not watched", ApiserverRole.WITNESS: "witness"}
 """What an apiserver without watches is asked for, by its role."""
-
-
-class FigureUpdate(StatusPart):
-    """A quantile of a window, in seconds.
-
-    If `resolved` is false, it is below `resolution`: ticks were held as long, so it is no measurement. If `rough` is
-    true, the events do not determine it.
-    """
-
-    lower: float
-    estimate: float | None
-    upper: float | None
-    resolved: bool
-    rough: bool
-    resolution: float
-    probable_lower: float | None
-    probable_upper: float | None
-
-
-class WatchLine(StatusPart):
-    """One watch: the window of its objective, and its counters since it was configured.
-
-    `judged` is the `quantile` of that window that is compared with `threshold`, `p999` is its P99.9, null with fewer
-    than 1,000 events. `key` identifies the watch in the feed.
-
-    `behind` is the number of revisions between the storage's newest one and the newest one that this watch has seen, or
-    null if revisions are no counts: it grows by itself while the resource is quiet. `closes` leaves out deadlines and
-    our own closes, `relists` the first list. `failedAt` is when the last `failure` was. `cells` are the texts of the
-    table's row, `severity` sorts conditions with the worst first, and `caption` is the text above its chart.
-    """
-
-    key: str
-    watch: str
-    resource: str
-    apiserver: str
-    name: str
-    condition: Condition
-    since: datetime
-    state: str
-    stalled_for: float | None
-    threshold: float
-    quantile: float
-    events: int
-    p50: FigureUpdate | None
-    judged: FigureUpdate | None
-    p999: FigureUpdate | None
-    last_event: datetime | None
-    behind: int | None
-    closes: int
-    relists: int
-    expired: int
-    bookmark_age: float | None
-    failed_at: datetime | None
-    failure: str | None
-
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def bad(self) -> bool:
-        return self.condition in BAD
-
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def severity(self) -> int:
-        return WORST_FIRST.index(self.condition)
-
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def caption(self) -> str:
-        if self.judged is None:
-            return self.marked_condition
-        return f"{estimate_text(self.judged)}, {bounds_text(self.judged)}: {self.marked_condition}"
-
-    @property
-    def marked_condition(self) -> str:
-        """The condition, marked if it is not proven."""
-        return labelled(self.condition, self.judged.upper if self.judged else None, self.threshold)
-
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def cells(self) -> tuple[str, ...]:
-        return (
-            self.watch,
-            self.apiserver,
-            self.shown_condition,
-            estimate_text(self.p50),
-            estimate_text(self.judged),
-            bounds_text(self.judged),
-            estimate_text(self.p999),
-            f"{self.events:,}",
-            f"{self.last_event:%H:%M:%S}" if self.last_event else ABSENT,
-            f"{self.closes:,}",
-            f"{self.relists:,}",
-            f"{self.expired:,}",
-            duration_text(self.bookmark_age),
-            self.state,
-            duration(self.threshold),
-            ABSENT if self.behind is None else f"{self.behind:,}",
-            f"{self.failed_at:%H:%M} {self.failure}" if self.failed_at else ABSENT,
-        )
-
-    @property
-    def shown_condition(self) -> str:
-        """The condition, and since when or for how long it is bad."""
-        if self.stalled_for is not None:
-            return f"{self.condition} for {duration(self.stalled_for)}"
-        return f"{self.condition} since {self.since:%H:%M}" if self.bad else self.marked_condition
-
-
-class ApiserverLine(StatusPart):
-    """One apiserver: `p99` and `p999` are those of all its watches by all ticks, `ownP99` by its own ticks only.
-
-    `open` of its `watches` are open. `tick` is the highest median round trip of its ticks, `failure` why ticks fail.
-    `behindPeers` is for how long it withholds an event that another apiserver has delivered. `behindFastest` has P50
-    and P99 of how much later its events arrive than at the fastest apiserver, of the watch with the highest P50.
-    `remembers` is the shortest headroom in seconds, `remembersOf` the watch that it belongs to, and `fits` whether it
-    outlasts a list. `cells` are the texts of the table's row.
-    """
-
-    name: str
-    version: str | None
-    peers: int | None
-    role: ApiserverRole
-    open: int
-    watches: int
-    tick: float | None
-    failure: str | None
-    p50: FigureUpdate | None
-    p99: FigureUpdate | None
-    p999: FigureUpdate | None
-    own_p99: FigureUpdate | None
-    behind_peers: float | None
-    behind_fastest: tuple[float, float] | None
-    remembers: float | None
-    remembers_of: str | None
-    fits: bool | None
-    causes: list[str]
-
-    @computed_field  # type: ignore[prop-decorator]
-    @property
-    def cells(self) -> tuple[str, ...]:
-        behind = f" ({self.peers} behind this address)" if (self.peers or 1) > 1 else ""
-        short = ", too short" if self.fits is False else ""
-        return (
-            self.name,
-            f"{self.version or ABSENT}{behind}",
-            UNWATCHED.get(self.role, f"{self.open} of {self.watches}"),
-            self.failure or duration_text(self.tick),
-            estimate_text(self.p50),
-            estimate_text(self.p99),
-            estimate_text(self.p999),
-            estimate_text(self.own_p99),
-            duration_text(self.behind_peers),
-            " / ".join(map(duration, self.behind_fastest)) if self.behind_fastest else ABSENT,
-            ABSENT if self.remembers is None else f"{duration(self.remembers)} ({self.remembers_of}{short})",
-            ", ".join(self.causes) or ABSENT,
-        )
 
 
 # --- texts ------------------------------------------------------------------------------------------------------------
@@ -202,23 +49,62 @@ def duration_text(seconds: float | None) -> str:
     return ABSENT if seconds is None else duration(seconds)
 
 
-def estimate_text(figure: FigureUpdate | None) -> str:
-    """Return the estimate, or what it is below if it is not a measurement; a dash without a figure."""
-    if figure is None:
-        return ABSENT
-    if figure.resolved:
-        return ABSENT if figure.estimate is None else estimated(figure.estimate, rough=figure.rough)
-    return f"< {duration(figure.resolution)}"
+def shown_condition(line: WatchLine) -> str:
+    """Return the condition, and since when or for how long it is bad."""
+    if line.stalled_for is not None:
+        return f"{line.condition} for {duration(line.stalled_for)}"
+    return f"{line.condition} since {line.since:%H:%M}" if line.bad else _marked_condition(line)
 
 
-def bounds_text(figure: FigureUpdate | None) -> str:
-    """Return the probable interval of a figure, if it has one, and its proven bounds."""
-    if figure is None:
-        return ABSENT
-    proven = f"proven {duration(figure.lower)} to {duration_text(figure.upper)}"
-    if figure.probable_lower is None or figure.probable_upper is None:
-        return proven
-    return f"{duration(figure.probable_lower)} to {duration(figure.probable_upper)}, {proven}"
+def _marked_condition(line: WatchLine) -> str:
+    """Return the condition, marked if it is not proven."""
+    return labelled(line.condition, line.judged.upper if line.judged else None, line.threshold)
+
+
+def _caption(line: WatchLine) -> str:
+    marked = _marked_condition(line)
+    return f"{estimate_text(line.judged)}, {bounds_text(line.judged)}: {marked}" if line.judged else marked
+
+
+def _watch_cells(line: WatchLine) -> tuple[str, ...]:
+    return (
+        line.watch,
+        line.apiserver,
+        shown_condition(line),
+        estimate_text(line.p50),
+        estimate_text(line.judged),
+        bounds_text(line.judged),
+        estimate_text(line.p999),
+        f"{line.events:,}",
+        f"{line.last_event:%H:%M:%S}" if line.last_event else ABSENT,
+        f"{line.closes:,}",
+        f"{line.relists:,}",
+        f"{line.expired:,}",
+        duration_text(line.bookmark_age),
+        line.state,
+        duration(line.threshold),
+        ABSENT if line.behind is None else f"{line.behind:,}",
+        f"{line.failed_at:%H:%M} {line.failure}" if line.failed_at else ABSENT,
+    )
+
+
+def _apiserver_cells(line: ApiserverLine) -> tuple[str, ...]:
+    behind = f" ({line.peers} behind this address)" if (line.peers or 1) > 1 else ""
+    short = ", too short" if line.fits is False else ""
+    return (
+        line.name,
+        f"{line.version or ABSENT}{behind}",
+        UNWATCHED.get(line.role, f"{line.open} of {line.watches}"),
+        line.failure or duration_text(line.tick),
+        estimate_text(line.p50),
+        estimate_text(line.p99),
+        estimate_text(line.p999),
+        estimate_text(line.own_p99),
+        duration_text(line.behind_peers),
+        " / ".join(map(duration, line.behind_fastest)) if line.behind_fastest else ABSENT,
+        ABSENT if line.remembers is None else f"{duration(line.remembers)} ({line.remembers_of}{short})",
+        ", ".join(line.causes) or ABSENT,
+    )
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
@@ -252,7 +138,7 @@ def watch_line(line: WatchCondition, domain: DomainReading | None) -> WatchLine:
     newest = domain.revision if domain and domain.kind is StorageKind.SEQUENCE else None
     known = newest is not None and received.revision is not None and stream.membership == "member"
     state, failure = stream.session.state, stream.session.last_failure
-    return WatchLine(
+    made = WatchLine(
         key=key_of(stream.watch, stream.apiserver),
         watch=stream.watch,
         resource=resource_name(stream),
@@ -276,23 +162,17 @@ def watch_line(line: WatchCondition, domain: DomainReading | None) -> WatchLine:
         bookmark_age=received.bookmark_age,
         failed_at=time_of(failure.at_wall) if failure else None,
         failure=failure.message if failure else None,
+        bad=line.condition in BAD,
+        severity=WORST_FIRST.index(line.condition),
+        caption="",
+        cells=(),
     )
+    return replace(made, caption=_caption(made), cells=_watch_cells(made))
 
 
-def figure(quantile: QuantileReading | None) -> FigureUpdate | None:
-    """Return a quantile as the page shows it."""
-    if quantile is None:
-        return None
-    return FigureUpdate(
-        lower=quantile.lower,
-        estimate=quantile.estimate,
-        upper=quantile.upper,
-        resolved=quantile.resolved,
-        rough=quantile.rough,
-        resolution=quantile.resolution,
-        probable_lower=quantile.probable.lower if quantile.probable else None,
-        probable_upper=quantile.probable.upper if quantile.probable else None,
-    )
+def figure(quantile: QuantileReading | None) -> QuantileStatus | None:
+    """Return a quantile as the API has it."""
+    return part_of(QuantileStatus, quantile) if quantile else None
 
 
 def apiservers(snapshot: Snapshot) -> list[ApiserverLine]:
@@ -307,7 +187,7 @@ def _apiserver(apiserver: ApiserverReading, snapshot: Snapshot) -> ApiserverLine
     excesses = [(one.behind_fastest.p50, one.behind_fastest.p99) for one in streams if one.behind_fastest]
     known = [(one.headroom, one.watch) for one in streams if one.headroom and not one.headroom.complete]
     headroom, watch = min(known, key=lambda one: one[0].seconds.lower, default=(None, None))
-    return ApiserverLine(
+    made = ApiserverLine(
         name=apiserver.name,
         version=apiserver.version,
         peers=apiserver.peers,
@@ -325,13 +205,15 @@ def _apiserver(apiserver: ApiserverReading, snapshot: Snapshot) -> ApiserverLine
         remembers=headroom.seconds.lower if headroom else None,
         remembers_of=watch,
         fits=headroom.fits if headroom else None,
-        causes=sorted({cause.cause for cause in snapshot.causes if cause.apiserver == apiserver.name}),
+        causes=tuple(sorted({cause.cause for cause in snapshot.causes if cause.apiserver == apiserver.name})),
+        cells=(),
     )
+    return replace(made, cells=_apiserver_cells(made))
 
 
 def _slowest(tickers: Iterable[TickerReading]) -> float | None:
     return max((one.median_round_trip for one in tickers if one.median_round_trip is not None), default=None)
 
 
-def _of_minute(window: WindowReading | None, q: float) -> FigureUpdate | None:
+def _of_minute(window: WindowReading | None, q: float) -> QuantileStatus | None:
     return figure(condition.quantile_of(window, q)) if window and window.events else None

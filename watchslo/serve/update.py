@@ -5,99 +5,23 @@ Durations are seconds, times RFC 3339; an unknown value, and an infinite bound, 
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Literal
+from math import isfinite
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
-from watchslo.serve.rows import ApiserverLine, WatchLine, apiservers, resource_name, time_of
-from watchslo.serve.status import Diagnosed, SelfCheckStatus, StatusPart, VerdictStatus
+from watchslo.api.feed import DayUpdate, EventUpdate, PastFigures, SeriesDocument, Update, WatchLine
+from watchslo.api.part import part_of
+from watchslo.api.status import CauseStatus, SelfCheckStatus, VerdictStatus
+from watchslo.serve.rows import apiservers, resource_name, time_of
 from watchslo.timeline.condition import WatchCondition
-from watchslo.timeline.day import MINUTES, Minutes
-from watchslo.timeline.events import EventKind
+from watchslo.timeline.day import Minutes
 from watchslo.timeline.format import part_note
 from watchslo.timeline.series import COLUMNS, Figures
 from watchslo.timeline.timeline import Account, Timeline
-from watchslo.timeline.verdict import Level
 
 DIGITS = 4  # significant digits of the figures of charts
-
-
-class EventUpdate(StatusPart):
-    """One event of the timeline; `cause` is the one that began or ended, as it was last seen."""
-
-    at: datetime = Field(validation_alias="at_wall")
-    kind: EventKind
-    level: Level
-    text: str
-    cause: Diagnosed | None
-
-
-class DayUpdate(StatusPart):
-    """The last day's minutes, the oldest first, one digit each; the last minute began at `until`.
-
-    0: no data, 1: good, 2: undecided for at least one watch, 3: bad for at least one.
-    """
-
-    until: datetime
-    minutes: str = Field(min_length=MINUTES, max_length=MINUTES, pattern="^[0123]*$")
-
-
-class Update(StatusPart):
-    """The state after one evaluation. A `full` update has all watches, a `delta` only those that changed.
-
-    `gone` are the keys of removed watches, `happened` the new events of the timeline, the oldest first; `day` is null
-    if it has not changed. `title` names the cluster and the part that this instance measures; `part` is a sentence
-    about the rest, empty if there is none.
-    """
-
-    api_version: Literal["v1"] = "v1"
-    at: datetime
-    cluster: str | None
-    title: str
-    part: str
-    version: str
-    verdict: VerdictStatus
-    not_ready: list[str]
-    causes: list[Diagnosed]
-    trust: SelfCheckStatus
-    checks: list[SelfCheckStatus]
-    apiservers: list[ApiserverLine]
-    watches: list[WatchLine]
-    gone: list[str]
-    happened: list[EventUpdate]
-    day: DayUpdate | None
-
-
-class Past(StatusPart):
-    """The past figures of one watch: columns of the same length, `at` in Unix seconds, the others in seconds.
-
-    `judged` is the quantile that is compared with the threshold, `lower` and `upper` are its bounds.
-    `minutes` is the last day of its objective, as in an update.
-    """
-
-    watch: str
-    apiserver: str
-    threshold: float
-    quantile: float
-    at: list[float]
-    p50: list[float | None]
-    judged: list[float | None]
-    lower: list[float | None]
-    upper: list[float | None]
-    events: list[int | None]
-    minutes: str
-
-
-class SeriesUpdate(StatusPart):
-    """Past figures of the watches of one resource, or of all: the last `window` seconds, one every `step` seconds."""
-
-    api_version: Literal["v1"] = "v1"
-    window: float
-    step: float
-    watches: list[Past]
 
 
 # --- the feed ---------------------------------------------------------------------------------------------------------
@@ -124,18 +48,18 @@ def _encode(
         title=snapshot.monitor.instance.title,
         part=part_note(snapshot.monitor.instance.part, snapshot.monitor.shard.elsewhere),
         version=snapshot.monitor.build.version,
-        verdict=VerdictStatus.model_validate(account.headline),
-        not_ready=list(snapshot.monitor.not_ready),
-        causes=[Diagnosed.model_validate(cause) for cause in snapshot.causes],
-        trust=SelfCheckStatus.model_validate(account.trust),
-        checks=[SelfCheckStatus.model_validate(check) for check in account.checks],
-        apiservers=apiservers(snapshot),
-        watches=watches,
-        gone=gone,
-        happened=[EventUpdate.model_validate(one) for one in happened],
+        verdict=part_of(VerdictStatus, account.headline),
+        not_ready=snapshot.monitor.not_ready,
+        causes=tuple(part_of(CauseStatus, cause) for cause in snapshot.causes),
+        trust=part_of(SelfCheckStatus, account.trust),
+        checks=tuple(part_of(SelfCheckStatus, check) for check in account.checks),
+        apiservers=tuple(apiservers(snapshot)),
+        watches=tuple(watches),
+        gone=tuple(gone),
+        happened=tuple(part_of(EventUpdate, one) for one in happened),
         day=day,
     )
-    return update.model_dump_json(by_alias=True).encode()
+    return msgspec.json.encode(update)
 
 
 # --- the last hour ----------------------------------------------------------------------------------------------------
@@ -165,12 +89,12 @@ def past_watches(timeline: Timeline, resource: str | None, seconds: float) -> li
 
 
 def series(watches: Iterable[PastWatch], seconds: float, step: float) -> Iterator[bytes]:
-    """Yield a `SeriesUpdate` in pieces, one for each watch: an hour of one takes milliseconds to encode."""
-    start, end = SeriesUpdate(window=seconds, step=step, watches=[]).model_dump_json(by_alias=True).split("[")
-    yield start.encode() + b"["
+    """Yield a `SeriesDocument` in pieces, one for each watch: an hour of one takes milliseconds to encode."""
+    start, end = msgspec.json.encode(SeriesDocument(window=seconds, step=step, watches=())).split(b"[")
+    yield start + b"["
     for number, watch in enumerate(watches):
-        yield b"," * bool(number) + _past(watch).model_dump_json(by_alias=True).encode()
-    yield b"]" + end.removeprefix("]").encode()
+        yield b"," * bool(number) + msgspec.json.encode(_past(watch))
+    yield end
 
 
 def names_of(line: WatchCondition) -> Sequence[str]:
@@ -178,26 +102,26 @@ def names_of(line: WatchCondition) -> Sequence[str]:
     return line.stream.watch, resource_name(line.stream)
 
 
-def _past(watch: PastWatch) -> Past:
+def _past(watch: PastWatch) -> PastFigures:
     line, figures = watch.line, watch.figures
     columns = {name: _rounded(figures.values[:, number]) for number, name in enumerate(COLUMNS)}
-    return Past(
+    return PastFigures(
         watch=line.stream.watch,
         apiserver=line.stream.apiserver,
         threshold=line.stream.track.objective.threshold,
         quantile=line.stream.track.objective.quantile,
-        at=[round(at, 1) for at in figures.at_wall.tolist()],
+        at=tuple(round(at, 1) for at in figures.at_wall.tolist()),
         p50=columns["p50"],
         judged=columns["judged"],
         lower=columns["lower"],
         upper=columns["upper"],
-        events=[None if count is None else int(count) for count in columns["events"]],
+        events=tuple(None if count is None else int(count) for count in columns["events"]),
         minutes=_digits(watch.minutes),
     )
 
 
-def _rounded(column: NDArray[np.float32]) -> list[float | None]:
-    return [float(f"{value:.{DIGITS}g}") if np.isfinite(value) else None for value in column.tolist()]
+def _rounded(column: NDArray[np.float32]) -> tuple[float | None, ...]:
+    return tuple(float(f"{value:.{DIGITS}g}") if isfinite(value) else None for value in column.tolist())
 
 
 def _day(timeline: Timeline) -> DayUpdate:

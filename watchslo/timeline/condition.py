@@ -1,6 +1,7 @@
 """The condition of one watch now: judged by the window of its objective and by the state of its connection. Pure."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -91,14 +92,14 @@ def quantile_of(window: WindowReading, q: float) -> QuantileReading | None:
     return next((quantile for quantile in window.quantiles if quantile.q == q), None)
 
 
-_DECIDED = {
+_DECIDED: Mapping[str, WatchVerdict] = {
     WindowVerdict.GOOD: WatchVerdict.WITHIN,
     WindowVerdict.BAD: WatchVerdict.BEYOND,
     WindowVerdict.UNDECIDED: WatchVerdict.UNDECIDED,
 }
 
 
-def verdict_on_events(window: WindowVerdict, events: int) -> WatchVerdict:
+def verdict_on_events(window: str, events: int) -> WatchVerdict:
     """Return the verdict that follows from the verdict on a window, and the number of events in it."""
     return _DECIDED.get(window, WatchVerdict.FEW_EVENTS if events else WatchVerdict.NOT_MEASURED)
 

@@ -23,6 +23,11 @@ class Level(StrEnum):
     UNKNOWN = "unknown"
 
 
+def level_of(text: str) -> Level:
+    """Return the level of this name; one of a newer version is unknown."""
+    return Level(text) if text in [*Level] else Level.UNKNOWN
+
+
 SIGNS = {Level.GOOD: "✓", Level.BAD: "✗", Level.UNKNOWN: "?"}
 """A sign for each level: a colour alone would not be accessible."""
 

@@ -6,14 +6,17 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.serve import readings
+from watchslo.api.part import UnreadableError
 from watchslo.app.details import own_details, read_details, written
-from watchslo.app.view import UnreadableError
 from watchslo.timeline.timeline import Timeline
 
 EVENT = {"at": "2026-06-01T12:00:05Z", "kind": "late", "level": "bad", "text": "pods: late"}
-CAUSE = {"cause": "slow", "confidence": "low", "evidence": "It is slow.", "next": "Wait."}
+CAUSE = {"cause": "slow", "confidence": "low", "since": EVENT["at"], "evidence": "It is slow.", "next": "Wait."}
 WATCH = {
     "key": "pods@service",
+    "watch": "pods",
+    "apiserver": "service",
+    "bad": True,
     "name": "pods",
     "condition": "late since 12:00",
     "explanation": "",

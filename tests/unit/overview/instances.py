@@ -5,8 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 from tests.unit.serve import readings
+from watchslo.api.part import decode
+from watchslo.api.status import StatusDocument
 from watchslo.model import InstanceName, shard_name
-from watchslo.overview.report import InstanceReport, ReportedStatus, read_report
+from watchslo.overview.merge import InstanceReport
 from watchslo.serve.status import StatusEncoder
 from watchslo.snapshot import OverallVerdict, ShardReading, Snapshot, StreamReading, WindowVerdict
 from watchslo.timeline.headline import Headline
@@ -40,8 +42,8 @@ def body(
     return StatusEncoder().encode(snapshot, account).body
 
 
-def status(*arguments: Any, **changes: Any) -> ReportedStatus:
-    return read_report(body(*arguments, **changes))
+def status(*arguments: Any, **changes: Any) -> StatusDocument:
+    return decode(body(*arguments, **changes), StatusDocument)
 
 
 def report(*arguments: Any, address: str = "", **changes: Any) -> InstanceReport:

@@ -11,8 +11,7 @@ from tests.support.transcripts import of_states
 from tests.unit.overview.instances import GOOD, LATE, PAUSED, report, silent, watch
 from tests.unit.serve import readings
 from watchslo.model import InstanceName
-from watchslo.overview.merge import MOST_FINDINGS, STALE_SECONDS, Overview, merge
-from watchslo.overview.report import InstanceReport
+from watchslo.overview.merge import MOST_FINDINGS, STALE_SECONDS, InstanceReport, Overview, merge
 from watchslo.snapshot import StreamReading
 from watchslo.timeline.verdict import Level
 

@@ -4,7 +4,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from tests.unit.serve import readings
-from watchslo.report.daemon import DaemonDocuments, KeptSeries, KeptStatus, KeptUpdate, decode, report_of
+from watchslo.api.feed import SeriesDocument, Update
+from watchslo.api.part import decode
+from watchslo.api.status import StatusDocument
+from watchslo.report.daemon import DaemonDocuments, report_of
 from watchslo.report.incident import IncidentReport, ReportPeriod
 from watchslo.serve import rows, update
 from watchslo.serve.status import StatusEncoder
@@ -105,7 +108,7 @@ def bodies(story: Story = LATE_PODS, minutes: float = MINUTES) -> tuple[bytes, b
 def documents(story: Story = LATE_PODS, minutes: float = MINUTES) -> DaemonDocuments:
     """Return the same, decoded."""
     status, full, series = bodies(story, minutes)
-    return DaemonDocuments(decode(status, KeptStatus), decode(full, KeptUpdate), decode(series, KeptSeries))
+    return DaemonDocuments(decode(status, StatusDocument), decode(full, Update), decode(series, SeriesDocument))
 
 
 def period(first: float = 0.0, last: float = MINUTES) -> ReportPeriod:

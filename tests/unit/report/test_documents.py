@@ -8,11 +8,10 @@ import pytest
 
 from tests.unit.report import incidents
 from tests.unit.report.incidents import BEGIN_WALL, QUIET, Story, bodies, documents, incident, period
+from watchslo.api.part import UnreadableError, decode
+from watchslo.api.status import StatusDocument
 from watchslo.report.daemon import (
     MOST_CURVES,
-    KeptStatus,
-    UnreadableDocumentError,
-    decode,
     names_for_curves,
     report_of,
     with_curves,
@@ -45,10 +44,10 @@ def test_minutes_and_curves_are_those_of_the_period() -> None:
 )
 def test_time_without_events_is_that_of_a_busy_watch_in_its_bad_minutes(empty: range, seconds: float) -> None:
     kept = documents()
-    watches = [
-        msgspec.structs.replace(past, events=[0 if at in empty else 120 for at in range(len(past.events))])
+    watches = tuple(
+        msgspec.structs.replace(past, events=tuple(0 if at in empty else 120 for at in range(len(past.events))))
         for past in kept.series.watches
-    ]
+    )
     kept = replace(kept, series=msgspec.structs.replace(kept.series, watches=watches))
     report = report_of(kept, period(), incidents.PLACE, BEGIN_WALL + 2700)
     (pods,) = (one for one in report.watches if one.watch == "pods")
@@ -119,7 +118,7 @@ def test_notes_say_what_a_daemon_does_not_keep() -> None:
 def test_part_and_full_timeline_are_noted() -> None:
     kept = documents(QUIET)
     shard = replace(
-        kept, status=msgspec.json.decode(PART.sub(b'"part":"shard 1 of 2"', bodies(QUIET)[0]), type=KeptStatus)
+        kept, status=msgspec.json.decode(PART.sub(b'"part":"shard 1 of 2"', bodies(QUIET)[0]), type=StatusDocument)
     )
     event = kept.update.happened[-1]
     busy = replace(kept, update=msgspec.structs.replace(kept.update, happened=[event] * 500))
@@ -152,8 +151,8 @@ def test_unknown_levels_and_confidences_of_newer_daemons_are_accepted() -> None:
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"{}", b'{"at": 3}', b"[" * 100_000])
 def test_other_documents_are_unreadable(body: bytes) -> None:
-    with pytest.raises(UnreadableDocumentError):
-        decode(body, KeptStatus)
+    with pytest.raises(UnreadableError):
+        decode(body, StatusDocument)
 
 
 class TestCurves:

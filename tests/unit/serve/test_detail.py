@@ -4,9 +4,12 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 
+import msgspec
+
 from tests.support.transcripts import of_states
 from tests.unit.serve import readings
-from watchslo.serve.detail import MOST_HAPPENED, WatchDetail, details
+from watchslo.api.feed import MOST_HAPPENED, WatchDetail
+from watchslo.serve.detail import details
 from watchslo.snapshot import QuantileReading, Snapshot, StreamReading, TransportReading
 from watchslo.timeline.explanation import NO_SAMPLE
 from watchslo.timeline.timeline import Timeline
@@ -94,8 +97,8 @@ def test_names_select_watches_at_all_apiservers_and_keys_select_one() -> None:
     both = timeline(replace(readings.SNAPSHOT, streams=(readings.TAIL, elsewhere)))
     assert [watch.key for watch in details(both, "pods").watches] == ["pods@service", "pods@10.0.0.1:6443"]
     assert [watch.name for watch in details(both, "pods@10.0.0.1:6443").watches] == ["pods at 10.0.0.1:6443"]
-    assert details(both, "things").watches == []
-    assert details(Timeline(), "pods").watches == []
+    assert details(both, "things").watches == ()
+    assert details(Timeline(), "pods").watches == ()
 
 
 NONE = readings.TAIL.guarantees.violations
@@ -110,7 +113,7 @@ def test_newest_events_of_the_watch_are_shown() -> None:
     (pods,) = details(timeline(*snapshots), "pods").watches
     assert len(pods.happened) == MOST_HAPPENED
     assert {event.text for event in pods.happened} == {"pods: 1 event lost: newer ones were delivered (reliable)"}
-    assert details(timeline(*snapshots), "jobs").watches[0].happened == []
+    assert details(timeline(*snapshots), "jobs").watches[0].happened == ()
 
 
 def test_hour_has_median_and_highest_estimate() -> None:
@@ -130,6 +133,6 @@ def test_each_reason_why_an_event_is_not_measured_is_explained() -> None:
 
 
 def test_details_are_valid_json() -> None:
-    found = json.loads(details(timeline(readings.SNAPSHOT), "jobs").model_dump_json(by_alias=True))
+    found = json.loads(msgspec.json.encode(details(timeline(readings.SNAPSHOT), "jobs")))
     assert found["apiVersion"] == "v1"
     assert found["watches"][0]["causes"][0]["next"]

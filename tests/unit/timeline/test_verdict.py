@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from watchslo.snapshot import OverallVerdict
-from watchslo.timeline.verdict import TABLE, Facts, Level, decide
+from watchslo.timeline.verdict import TABLE, Facts, Level, decide, level_of
 
 NAMES = [field.name for field in fields(Facts)]
 ALL = [Facts(**dict(zip(NAMES, values, strict=True))) for values in product((False, True), repeat=len(NAMES))]
@@ -60,3 +60,7 @@ def test_documented_table_is_this_one() -> None:
         for verdict, level, facts in rows
     ]
     assert documented == [(verdict.value, level.value, frozenset(names)) for names, verdict, level in TABLE]
+
+
+def test_level_of_a_newer_version_is_unknown() -> None:
+    assert [level_of(text) for text in ("good", "bad", "splendid")] == [Level.GOOD, Level.BAD, Level.UNKNOWN]

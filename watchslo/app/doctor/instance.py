@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
-import msgspec
-
+from watchslo.api.part import UnreadableError, decode
+from watchslo.api.status import StatusDocument
 from watchslo.app.doctor.addresses import Reach, allow, dropped, tcp_reach
 from watchslo.app.doctor.findings import DeploymentFinding, good, problem, unchecked, warning
 from watchslo.app.http_endpoint import HttpEndpoint
-from watchslo.errors import UNDECODABLE, ConnectError
+from watchslo.errors import ConnectError
 from watchslo.timeline.verdict import Level
 
 SUBJECT = "instance"
@@ -19,35 +19,13 @@ _REFUSALS: Mapping[int, str] = {
 }
 
 
-class _InstanceBuild(msgspec.Struct):
-    version: str
-
-
-class _InstanceMonitor(msgspec.Struct, rename="camel"):
-    build: _InstanceBuild
-    paused: bool = False
-    reload_succeeded: bool = True
-
-
-class _InstanceTrust(msgspec.Struct):
-    level: str
-    text: str
-
-
-class RunningStatus(msgspec.Struct):
-    """The part of `/api/v1/status` that is checked."""
-
-    monitor: _InstanceMonitor
-    trust: _InstanceTrust | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class RunningInstance:
     """The answers of an instance: whether it is ready or why not, and its status, or the code of its refusal."""
 
     ready: bool
     reasons: tuple[str, ...]
-    status: RunningStatus | int
+    status: StatusDocument | int
 
 
 def instance_findings(report: RunningInstance, version: str) -> Iterator[DeploymentFinding]:
@@ -57,14 +35,14 @@ def instance_findings(report: RunningInstance, version: str) -> Iterator[Deploym
     else:
         for reason in report.reasons or ("It gives no reason.",):
             yield problem(SUBJECT, f"It is not ready: {reason}", "Its log and its page say more.")
-    if isinstance(report.status, RunningStatus):
+    if isinstance(report.status, StatusDocument):
         yield from _status_findings(report.status, version)
     else:
         why = _REFUSALS.get(report.status, "It does not answer as a watchslo daemon; check the URL.")
         yield unchecked(SUBJECT, f"Its status cannot be read. {why}")
 
 
-def _status_findings(status: RunningStatus, version: str) -> Iterator[DeploymentFinding]:
+def _status_findings(status: StatusDocument, version: str) -> Iterator[DeploymentFinding]:
     running = status.monitor.build.version
     if running != version:
         remedy = "Run the same version, or this command of that version (kubectl exec in the pod)."
@@ -104,10 +82,10 @@ async def check_instance(endpoint: HttpEndpoint, version: str) -> list[Deploymen
     return [*instance_findings(RunningInstance(ready, reasons, _decoded(status, document)), version)]
 
 
-def _decoded(code: int, document: bytes) -> RunningStatus | int:
+def _decoded(code: int, document: bytes) -> StatusDocument | int:
     if code != HTTPStatus.OK:
         return code
     try:
-        return msgspec.json.decode(document, type=RunningStatus)
-    except UNDECODABLE:
+        return decode(document, StatusDocument)
+    except UnreadableError:
         return HTTPStatus.OK

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
+import msgspec
 import structlog
 from rich.table import Table
 
@@ -78,7 +79,8 @@ def view(options: ViewOptions, protection: Protection = NO_PROTECTION) -> int:
         return 0
     overview = run_on_loop(_once(options))
     if options.output == "json":
-        print(document_of(overview).model_dump_json(by_alias=True, indent=2))  # noqa: T201 - the output of the command
+        document = msgspec.json.encode(document_of(overview))
+        print(msgspec.json.format(document).decode())  # noqa: T201 - the output of the command
     else:
         _print(overview)
     return EXIT_CODES[overview.level]

@@ -7,11 +7,12 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from watchslo.api.part import UnreadableError, decode
+from watchslo.api.status import StatusDocument
 from watchslo.app.http_endpoint import address_of
 from watchslo.app.status_client import UNREADABLE, DaemonAddress, StatusClient
 from watchslo.errors import ConfigError, ConnectError
-from watchslo.overview.merge import Overview, merge
-from watchslo.overview.report import InstanceReport, ReportedStatus, UnreadableReportError, read_report
+from watchslo.overview.merge import InstanceReport, Overview, merge
 
 RESOLVE_SECONDS = 5.0
 AT_ONCE = 20  # instances; with MOST_INSTANCES, a round in which none answers takes 50 s
@@ -49,7 +50,7 @@ class InstanceService:
 class KnownStatus:
     """The newest status of an instance: received at a monotonic time, when it was already `age` seconds old."""
 
-    status: ReportedStatus
+    status: StatusDocument
     received: float
     age: float
 
@@ -108,10 +109,10 @@ class Instances:
         async with turns:
             try:
                 answer = await self._client.read(address)
-                status = read_report(answer.body)
+                status = decode(answer.body, StatusDocument)
             except ConnectError as error:
                 return str(error)
-            except UnreadableReportError:
+            except UnreadableError:
                 return UNREADABLE
         sent = status.at.timestamp() if answer.sent_wall is None else answer.sent_wall  # both are of the same clock
         self._known[address.url] = KnownStatus(status, self._clock(), max(0.0, sent - status.at.timestamp()))

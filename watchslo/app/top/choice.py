@@ -3,17 +3,22 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from math import inf
 
 from watchslo.app.view import Line, View
-from watchslo.timeline.condition import Condition
+from watchslo.timeline.condition import P50, Condition
 from watchslo.timeline.format import counted
 
 GRAVITY = {condition: -place for place, condition in enumerate(map(str, Condition))}
 """The worst condition has the highest number; one of a newer daemon is unknown, and comes first."""
 
 
-def _p50(line: Line) -> float | None:
-    return line.quantiles[0.5].estimate if 0.5 in line.quantiles else None  # noqa: PLR2004 - the median
+def _infinite(seconds: float | None) -> float:
+    return inf if seconds is None else seconds
+
+
+def _estimate(line: Line, q: float) -> float | None:
+    return _infinite(line.quantiles[q].estimate) if q in line.quantiles else None
 
 
 def _gravity(line: Line) -> int:
@@ -21,17 +26,17 @@ def _gravity(line: Line) -> int:
 
 
 def _judged(line: Line) -> float | None:
-    return line.judged.estimate if line.judged else None
+    return _estimate(line, line.quantile)
 
 
 def _bounds(line: Line) -> tuple[float, float] | None:
-    return (line.judged.upper, line.judged.lower) if line.judged else None
+    return (_infinite(line.judged.upper), line.judged.lower) if line.judged else None
 
 
 KEYS: tuple[Callable[[Line], object], ...] = (
     lambda line: line.name,
     lambda line: line.events,
-    _p50,
+    lambda line: _estimate(line, P50),
     _judged,
     _bounds,
     lambda line: (_gravity(line), _judged(line) or 0.0),

@@ -14,7 +14,8 @@ from textual.containers import VerticalScroll
 from textual.coordinate import Coordinate
 from textual.widgets import DataTable, Input, Static
 
-from watchslo.app.details import ShownWatch, written
+from watchslo.api.feed import WatchDetail
+from watchslo.app.details import written
 from watchslo.app.hints import problems, unready
 from watchslo.app.table import figures, headings, status, style
 from watchslo.app.top.choice import Choice, Link, clock
@@ -201,7 +202,7 @@ class Top(App[None]):
         self.query_one("#keys", Static).update(KEYS_HELP if key is None else DETAIL_HELP)
         (self._table if key is None else self.query_one("#detail")).focus()
 
-    def _show_details(self, key: str, found: Sequence[ShownWatch]) -> None:
+    def _show_details(self, key: str, found: Sequence[WatchDetail]) -> None:
         if key == self._opened:  # it may have been closed while the answer was on its way
             self._detail_text.update(written(found[0]) if found else GONE)
 

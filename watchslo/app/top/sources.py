@@ -8,11 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol, Self
 
-from watchslo.app.details import ShownWatch, own_details, read_details
+from watchslo.api.feed import WatchDetail
+from watchslo.api.part import UnreadableError
+from watchslo.app.details import own_details, read_details
 from watchslo.app.http_endpoint import DaemonCredentials, address_of
 from watchslo.app.session import run_on_loop, supervise
 from watchslo.app.status_client import DETAILS_PATH, UNREADABLE, DaemonAddress, NotFoundError, StatusClient
-from watchslo.app.view import UnreadableError, View, read, view_of
+from watchslo.app.view import View, read, view_of
 from watchslo.config.model import Config
 from watchslo.errors import ConnectError
 from watchslo.monitor.readiness import StartState
@@ -38,7 +40,7 @@ class Source(Protocol):
     async def view(self) -> View:
         """Return the newest view; raise ConnectError if there is none now but may be later."""
 
-    async def details(self, name: str) -> Sequence[ShownWatch]:
+    async def details(self, name: str) -> Sequence[WatchDetail]:
         """Return all about the watches with this name or key; raise ConnectError as `view` does."""
 
 
@@ -64,7 +66,7 @@ class Daemon:
         except UnreadableError:
             raise ConnectError(UNREADABLE) from None
 
-    async def details(self, name: str) -> Sequence[ShownWatch]:
+    async def details(self, name: str) -> Sequence[WatchDetail]:
         try:
             return read_details((await self._client.read(self._address, DETAILS_PATH, {"watch": name})).body)
         except NotFoundError:
@@ -108,13 +110,13 @@ class Measurement:
         self._raise_what_ended_it()
         return view_of(self._latest, account=self._timeline.account)
 
-    async def details(self, name: str) -> Sequence[ShownWatch]:
+    async def details(self, name: str) -> Sequence[WatchDetail]:
         """Return the details as of the newest evaluation, from the measuring thread, which owns the timeline."""
         self._raise_what_ended_it()
         reading = asyncio.run_coroutine_threadsafe(self._details(name), self._loop)
         return await asyncio.wrap_future(reading)
 
-    async def _details(self, name: str) -> Sequence[ShownWatch]:
+    async def _details(self, name: str) -> Sequence[WatchDetail]:
         return own_details(self._timeline, name)
 
     def _raise_what_ended_it(self) -> None:

@@ -11,13 +11,13 @@ from string import Template
 
 from fastapi import Request, Response
 
+from watchslo.api.feed import ApiserverLine, WatchLine
 from watchslo.serve import rows
 from watchslo.serve.admission_control import client_of
 from watchslo.serve.document import Document, DocumentResponse
 from watchslo.serve.feed import Feed
 from watchslo.serve.rendering import Renderer
 from watchslo.serve.route import Kind, Route
-from watchslo.serve.rows import ApiserverLine, WatchLine
 from watchslo.snapshot import CauseReading, MonitorReading, Snapshot
 from watchslo.timeline.format import common_percentile, counted, moment, part_note
 from watchslo.timeline.headline import Headline

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Self
 
 from tests.unit.serve import readings
-from watchslo.app.details import ShownWatch, own_details
+from watchslo.api.feed import WatchDetail
+from watchslo.app.details import own_details
 from watchslo.app.view import View, read
 from watchslo.serve.status import StatusEncoder
 from watchslo.timeline.timeline import Timeline
@@ -33,5 +34,5 @@ class FakeSource:
             raise self.now
         return self.now
 
-    async def details(self, name: str) -> Sequence[ShownWatch]:
+    async def details(self, name: str) -> Sequence[WatchDetail]:
         return own_details(TIMELINE, name)

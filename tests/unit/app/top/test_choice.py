@@ -1,6 +1,7 @@
 from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace as changed
 
 from tests.unit.app.top.fake_source import VIEW
 from watchslo.app.top.choice import BY_CONDITION, BY_NAME, Choice, Link, clock
@@ -19,7 +20,7 @@ def names(choice: Choice) -> list[str]:
             ("c", Condition.IDLE, 0, None),
             ("d", Condition.LATE, 10, 3.0),
         )
-        for quantiles in [{q: replace(one, estimate=late or 0.0) for q, one in line.quantiles.items()}]
+        for quantiles in [{q: changed(one, estimate=late or 0.0) for q, one in line.quantiles.items()}]
     )
     return [line.watch for line in choice.of(list(shown))]
 

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
@@ -65,7 +66,7 @@ async def test_daemon_view_requests_the_status(url: str, answers: Answers) -> No
 async def test_daemon_details_request_the_watch(url: str, answers: Answers) -> None:
     timeline = Timeline()
     timeline.observe(readings.SNAPSHOT)
-    answers.body = details(timeline, "jobs").model_dump_json(by_alias=True).encode()
+    answers.body = msgspec.json.encode(details(timeline, "jobs"))
     async with Daemon(url, DaemonCredentials()) as daemon:
         (jobs,) = await daemon.details("jobs@service")
         assert (jobs.key, jobs.condition) == ("jobs@service", "stalled for 33.5 s")
