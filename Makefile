@@ -14,12 +14,12 @@ SLOWEST := --durations=10
 # longest files come first.
 LANE := $(BIN)/python -m tests.lane --numprocesses $(or $(WORKERS),8) --dist loadfile --no-loadscope-reorder
 # Only these trace what they cover: that makes a test take twice the time.
-COVERED := $(addprefix tests/unit/,clock latency watch diagnose timeline own_metrics)
+COVERED := $(addprefix tests/unit/,clock latency watch diagnose timeline own_metrics api)
 # Tests of these that take long: the others cover every branch without them.
 UNTRACED := $(addprefix tests/unit/,clock/test_world.py clock/test_commit_offset_properties.py diagnose/test_matrix.py \
   latency/test_accuracy.py latency/test_confidence.py latency/test_estimate.py \
   watch/test_garbled_watches.py watch/test_herd.py watch/test_inventory_properties.py watch/test_machine_properties.py)
-TRACED = $(filter-out $(UNTRACED),$(wildcard $(addsuffix /test_*.py,$(COVERED))))
+TRACED = $(filter-out $(UNTRACED),$(wildcard $(addsuffix /test_*.py,$(COVERED)))) tests/unit/test_changes.py
 
 # With it, every process compiles its modules again, and pytest rewrites every test: that doubles the time of the tests.
 unexport PYTHONDONTWRITEBYTECODE

@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 
 from watchslo.api.part import ApiPart, Convert, From, Time, one_of
-from watchslo.diagnose.change import quantile
+from watchslo.changes import quantile
 from watchslo.diagnose.own_figures import TOTAL
 from watchslo.snapshot import (
     ApiserverRole,
@@ -511,6 +511,11 @@ class CauseStatus(ApiPart, frozen=True, kw_only=True):
     since: Annotated[Time, From("since_wall")]
     evidence: str
     next: str
+
+    @property
+    def sentence(self) -> str:
+        """All of it for a line of text: `Lists wait for etcd. (storage_slow, high confidence) Check its disks.`."""
+        return f"{self.evidence} ({self.cause}, {self.confidence} confidence) {self.next}"
 
 
 class VerdictStatus(ApiPart, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ The parts and their sources:
 - the rest is what remains: encoding, the socket, the network, and whatever is not measured.
 """
 
-from watchslo.diagnose.change import quantile
+from watchslo.changes import quantile
 from watchslo.snapshot import (
     ApiserverMetricsReading,
     DelayBreakdown,

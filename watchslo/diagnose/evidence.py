@@ -11,7 +11,7 @@ from enum import StrEnum
 from itertools import pairwise
 from statistics import median
 
-from watchslo.diagnose.change import increase, increases, middle, observations_since, quantile
+from watchslo.changes import increase, increases, middle, observations_since, quantile
 from watchslo.model import apiserver_text
 from watchslo.snapshot import (
     ApiserverFigures,

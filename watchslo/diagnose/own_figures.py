@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from watchslo.diagnose.change import quantile
+from watchslo.changes import quantile
 from watchslo.diagnose.evidence import SLOW_SECONDS, Evidence, Watch
 from watchslo.diagnose.sentences import names_of, seconds
 from watchslo.snapshot import ApiserverFigures, Cause, Confidence, HistogramReading, ResourceFigures

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from watchslo.changes import increase
 from watchslo.model import SERVICE
 from watchslo.snapshot import QuantileReading, StreamReading, WindowReading, WindowVerdict
 
@@ -167,7 +168,7 @@ class _ProvenEvents:
         """Return True if an event of the last minute is proven late and there are no quantiles."""
         beyond, before = stream.track.objective.verdicts.get("beyond", 0), self._beyond
         self._beyond = beyond
-        if before is not None and beyond > before:
+        if before is not None and increase(before, beyond):
             self._late_wall = now_wall
         return stream.track.proven_only and now_wall - self._late_wall < PROVEN_SECONDS
 

@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import TypeVar
 
+from watchslo.changes import increases
 from watchslo.model import apiserver_text
 from watchslo.snapshot import ApiserverReading, CauseReading, Guarantee, MonitorReading, Snapshot, StreamReading
 from watchslo.timeline.condition import name_of
@@ -217,7 +218,7 @@ def _subject(cause: CauseReading) -> tuple[str, str | None, str | None]:
 
 def _more(before: Mapping[K, int], now: Mapping[K, int]) -> Iterator[tuple[K, int]]:
     """Yield the counters that grew, and by how much."""
-    return ((key, count - before.get(key, 0)) for key, count in now.items() if count > before.get(key, 0))
+    return ((key, count) for key, count in increases(before, now).items() if count)
 
 
 def _times(count: int) -> str:

@@ -1,9 +1,12 @@
 """What was proven in the last hour: late events and violated guarantees, for instances without quantiles. Pure."""
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from watchslo.changes import CountedIncreases
 from watchslo.timeline.format import MINUTE, lasting
+from watchslo.timeline.series import Key
 
 HOUR_SECONDS = 3600.0
 
@@ -26,16 +29,19 @@ NOTHING_PROVEN = ProvenHour()
 
 
 class ProvenHistory:
-    """Remembers totals of all watches, one a minute."""
+    """Remembers what was proven since the start, once a minute."""
 
     def __init__(self) -> None:
+        self._late: CountedIncreases[Key] = CountedIncreases()
+        self._violations: CountedIncreases[Key] = CountedIncreases()
         self._totals: deque[tuple[float, int, int]] = deque()
 
-    def observe(self, at_wall: float, late: int, violations: int) -> ProvenHour:
-        """Take in totals since the start; return what was added in the last hour."""
+    def observe(self, at_wall: float, late: Mapping[Key, int], violations: Mapping[Key, int]) -> ProvenHour:
+        """Take in the counts of each watch; return what was added in the last hour."""
+        total_late, total_violations = self._late.observe(late), self._violations.observe(violations)
         if not self._totals or at_wall - self._totals[-1][0] >= MINUTE:
-            self._totals.append((at_wall, late, violations))
+            self._totals.append((at_wall, total_late, total_violations))
         while len(self._totals) > 1 and at_wall - self._totals[1][0] >= HOUR_SECONDS:
             self._totals.popleft()
         began, late_before, violations_before = self._totals[0]
-        return ProvenHour(max(0, late - late_before), max(0, violations - violations_before), max(0.0, at_wall - began))
+        return ProvenHour(total_late - late_before, total_violations - violations_before, max(0.0, at_wall - began))

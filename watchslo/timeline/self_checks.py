@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from watchslo.changes import increase
 from watchslo.model import apiserver_text
 from watchslo.snapshot import DomainReading, MonitorReading, Snapshot, StorageKind, TrackReading, WitnessReading
 from watchslo.timeline.format import counted, duration, moment, since
@@ -157,8 +158,8 @@ def _measured_share(before: _Sums, now: _Sums) -> SelfCheck:
     name = "Measured events"
     rows = {key: row for row, key in enumerate(before.watches)}
     both = [(rows[key], row) for row, key in enumerate(now.watches) if key in rows and before is not now]
-    measured = sum(now.measured[new] - before.measured[old] for old, new in both)
-    left_out = sum(now.left_out[new] - before.left_out[old] for old, new in both)
+    measured = sum(increase(before.measured[old], now.measured[new]) for old, new in both)
+    left_out = sum(increase(before.left_out[old], now.left_out[new]) for old, new in both)
     if not both or measured + left_out <= 0:
         return SelfCheck(name, Level.UNKNOWN, "No event in the last minute." if both else "Not known yet.")
     share = measured / (measured + left_out)

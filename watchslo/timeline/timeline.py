@@ -67,8 +67,8 @@ class Timeline:
         happened = tuple(self._new_events(snapshot, lines))
         self._happened.extend(happened)
         checks = self._trust.checks(snapshot)
-        late = sum(stream.track.objective.verdicts.get("beyond", 0) for stream in snapshot.streams)
-        violations = sum(sum(stream.guarantees.violations.values()) for stream in snapshot.streams)
+        late = {key: stream.track.objective.verdicts.get("beyond", 0) for key, stream in streams.items()}
+        violations = {key: sum(stream.guarantees.violations.values()) for key, stream in streams.items()}
         hour = self._proven.observe(snapshot.at_wall, late, violations)
         usual = {key: self._usual(key, line, snapshot.at_wall) for key, line in lines.items()}
         self.account = Account(

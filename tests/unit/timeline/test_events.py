@@ -50,6 +50,10 @@ CHANGES: Mapping[str, tuple[Snapshot, Snapshot]] = {
     "Events": (BEFORE, watch(received={"events": {"ADDED": 1000}})),
     "A new watch": (BEFORE, replace(BEFORE, streams=(readings.TAIL, readings.STALLED))),
     "A close": (BEFORE, watch(outcomes={"closed": {("network", "reset"): 2}})),
+    "A close of a watch that started again": (
+        watch(outcomes={"closed": {("network", "reset"): 5}}),
+        watch(outcomes={"closed": {("network", "reset"): 1}}),
+    ),
     "Several closes": (BEFORE, watch(outcomes={"closed": {("server", "forced"): 3}})),
     "A 410": (BEFORE, watch(lists={"expired": {"stream": 1}})),
     "The same of many watches": (MANY, expired(MANY)),

@@ -93,6 +93,7 @@ SITUATIONS: Mapping[str, tuple[str, Sequence[Snapshot]]] = {
     # Measured events
     "Most were measured; initial ones do not count": ("Measured events", [events(0, 0), events(1970, 30)]),
     "Too many were not measured": ("Measured events", [events(0, 0), events(94, 6)]),
+    "A watch that started again": ("Measured events", [events(5000, 900), events(99, 1)]),
     "There was none": ("Measured events", [events(5, 5), events(5, 5)]),
     "The domain has just become known": ("Measured events", [PENDING, events(0, 900)]),
     "The domain became known some seconds ago": ("Measured events", [PENDING, events(0, 900), events(50, 900)]),

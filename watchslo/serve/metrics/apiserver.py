@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from watchslo.diagnose.change import quantile
+from watchslo.changes import quantile
 from watchslo.diagnose.own_figures import TOTAL
 from watchslo.serve.metrics.family import gauge
 from watchslo.serve.metrics.labels import ANSWERS, CENTRE, DELAY_PART, END, OWN_DURATION, TICKS

@@ -2,7 +2,7 @@
 
 import pytest
 
-from watchslo.diagnose.change import increase, increases, middle, observations_since, quantile
+from watchslo.changes import CountedIncreases, increase, increases, middle, observations_since, quantile
 from watchslo.snapshot import HistogramReading
 
 EDGES = (0.1, 1.0)
@@ -34,3 +34,8 @@ def test_middle_is_the_mean_within_the_bucket_of_the_median(
     counts: tuple[int, ...], total: float, seconds: float
 ) -> None:
     assert middle(HistogramReading(EDGES, counts, total)) == pytest.approx(seconds)
+
+
+def test_increases_are_added_up_since_the_first_look() -> None:
+    counted: CountedIncreases[str] = CountedIncreases()
+    assert [counted.observe(now) for now in ({"a": 7}, {"a": 9, "b": 1}, {"b": 3}, {"a": 4, "b": 2})] == [0, 3, 5, 11]

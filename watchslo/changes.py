@@ -1,7 +1,7 @@
 """Differences of counters and histograms between two snapshots, also if they were reset in between."""
 
 from collections.abc import Hashable, Mapping
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from watchslo.snapshot import HistogramReading
 
@@ -16,6 +16,21 @@ def increase(before: int, after: int) -> int:
 def increases(before: Mapping[Key, int], after: Mapping[Key, int]) -> dict[Key, int]:
     """Return the increase of each counter; a counter that is new began at 0."""
     return {key: increase(before.get(key, 0), count) for key, count in after.items()}
+
+
+class CountedIncreases(Generic[Key]):
+    """Adds up what many counters increased by since the first look at them; a counter may go, and come back from 0."""
+
+    def __init__(self) -> None:
+        self._before: Mapping[Key, int] | None = None
+        self._total = 0
+
+    def observe(self, counters: Mapping[Key, int]) -> int:
+        """Take in the counters as they are now; return the total since the first look."""
+        if self._before is not None:
+            self._total += sum(increases(self._before, counters).values())
+        self._before = dict(counters)
+        return self._total
 
 
 def observations_since(before: HistogramReading | None, after: HistogramReading) -> HistogramReading:
