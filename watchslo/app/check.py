@@ -8,6 +8,8 @@ from typing import Literal
 
 from msgspec import to_builtins
 
+from watchslo.api.part import part_of
+from watchslo.api.status import CauseStatus
 from watchslo.app import logs
 from watchslo.app.guarantees import document
 from watchslo.app.hints import hints, unready
@@ -16,7 +18,7 @@ from watchslo.app.table import draw, plain_console
 from watchslo.app.view import Line, View, view_of
 from watchslo.config.loading import load, narrow
 from watchslo.errors import ConfigError
-from watchslo.snapshot import CauseReading, Snapshot
+from watchslo.snapshot import Snapshot
 from watchslo.timeline.format import counted
 from watchslo.timeline.verdict import Level
 
@@ -132,7 +134,7 @@ def _document(result: CheckResult) -> dict[str, object]:
         **measurement.document,
         "watches": [_watch(line, unproven[line.apiserver]) for line in view.lines],
         "guarantees": document(measurement.guarantees),
-        "causes": [_cause(cause) for cause in snapshot.causes],
+        "causes": [to_builtins(part_of(CauseStatus, cause)) for cause in snapshot.causes],
         "notReady": list(snapshot.monitor.not_ready),
         "hints": result.hints,
     }
@@ -160,15 +162,4 @@ def _watch(line: Line, unproven: str | None) -> dict[str, object]:
         "down": line.down_for,
         "unproven": unproven,
         "failure": line.failure,
-    }
-
-
-def _cause(cause: CauseReading) -> dict[str, object]:
-    return {
-        "cause": cause.cause,
-        "apiserver": cause.apiserver,
-        "watch": cause.watch,
-        "confidence": cause.confidence,
-        "evidence": cause.evidence,
-        "next": cause.next,
     }

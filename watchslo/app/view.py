@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 from watchslo.api.part import decode
-from watchslo.api.status import CauseStatus, DomainStatus, QuantileStatus, StatusDocument, StreamStatus
+from watchslo.api.status import DomainStatus, QuantileStatus, StatusDocument, StreamStatus
 from watchslo.serve.status import status_of
 from watchslo.snapshot import Snapshot
 from watchslo.timeline.condition import WatchVerdict, placed, verdict_on, verdict_on_events
@@ -112,7 +112,7 @@ def _view(status: StatusDocument) -> View:
             part=monitor.instance.part,
             elsewhere=monitor.shard.elsewhere,
             lines=_sorted(_line(stream, clocks.get(stream.domain)) for stream in status.streams),
-            causes=tuple(_cause(cause) for cause in status.causes),
+            causes=tuple(cause.sentence for cause in status.causes),
             unproven=tuple(f"Unproven: {one.unproven}." for one in status.apiservers if one.unproven),
             not_ready=monitor.not_ready,
             tainted_seconds=monitor.tainted_seconds,
@@ -161,10 +161,6 @@ def _sorted(lines: Iterable[Line]) -> tuple[Line, ...]:
 def _sentence(text: str, figures: str) -> str:
     parts = (part.rstrip(".") for part in (text, figures) if part)
     return f"{'; '.join(parts)}."
-
-
-def _cause(cause: CauseStatus) -> str:
-    return f"{cause.evidence} ({cause.cause}, {cause.confidence} confidence) {cause.next}"
 
 
 def _stopped(domains: Iterable[DomainStatus]) -> dict[str, str]:

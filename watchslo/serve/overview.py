@@ -1,9 +1,6 @@
 """The page and the API of all instances, `/` and `/api/v1/overview`, from the newest overview; without scripts."""
 
 from collections.abc import Callable
-from html import escape
-from importlib.resources import files
-from string import Template
 
 import msgspec
 from fastapi import FastAPI, Response
@@ -18,10 +15,11 @@ from watchslo.serve.document import Document, DocumentResponse
 from watchslo.serve.http import application
 from watchslo.serve.page import HEADERS
 from watchslo.serve.route import Route
+from watchslo.templates import template
 from watchslo.timeline.format import ABSENT, counted, lasting, moment
-from watchslo.timeline.verdict import SIGNS, Level
+from watchslo.timeline.verdict import SIGNS
 
-_PAGE = Template(files(page).joinpath("overview.html").read_text())
+_PAGE = template("overview.html")
 STYLE = "style.css"
 
 
@@ -63,17 +61,16 @@ def create_overview_app(latest: Callable[[], Overview], authorize: Authorize | N
 
 def encode(overview: Overview) -> Document:
     """Return the page of an overview."""
-    html = _PAGE.substitute(
-        sign=SIGNS[overview.level],
-        title=escape(title_of(overview)),
+    html = _PAGE.render(
+        title=title_of(overview),
         level=overview.level,
-        verdict=escape(overview.text),
-        findings="".join(
-            f'<li class="{Level.UNKNOWN if one.doubt else "note"}">{escape(one.text)}' for one in overview.more_findings
-        ),
+        verdict=overview.text,
+        findings=overview.more_findings,
         count=counted(len(overview.rows), "instance"),
-        instances="\n".join(map(_row, overview.rows)),
+        instances=overview.rows,
+        cells=cells,
         at=moment(overview.at_wall),
+        signs=SIGNS,
     )
     return Document((html.encode(),), "text/html; charset=utf-8", HEADERS)
 
@@ -93,11 +90,3 @@ def cells(row: InstanceRow) -> tuple[str, ...]:
         ABSENT if row.watches is None else f"{row.watches:,}",
         f"{row.text.rstrip('.')}; {row.figures}" if row.figures else row.text,
     )
-
-
-def _row(row: InstanceRow) -> str:
-    part, name, *others, said = map(escape, cells(row))
-    linked = f'<td><a href="{escape(row.address)}/">{name}</a>'
-    figures = "".join(f"<td>{text}" for text in others)
-    verdict = f'<td class="{row.level}"><span aria-hidden="true">{SIGNS[row.level]}</span> {said}'
-    return f'<tr><th scope="row">{part}</th>{linked}{figures}{verdict}</tr>'

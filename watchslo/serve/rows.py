@@ -1,7 +1,7 @@
 """The rows of the page's tables, one for each watch and each apiserver: their values, and the texts of their cells.
 
 The cells are written here only: the HTML of the page has them, and the feed sends them to its scripts. The column of
-each cell is named in `page/index.html`.
+each cell is named in `templates/page.html`.
 """
 
 from collections.abc import Iterable, Mapping

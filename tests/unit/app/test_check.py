@@ -149,7 +149,7 @@ def test_json_contains_causes(ask: Check, capsys: pytest.CaptureFixture[str], cl
     answer = json.loads(capsys.readouterr().out)
     assert (answer["verdict"], answer["level"]) == ("late", "bad")
     assert [set(cause) for cause in answer["causes"]] == [
-        {"cause", "apiserver", "watch", "confidence", "evidence", "next"}
+        {"cause", "apiserver", "watch", "confidence", "since", "evidence", "next"}
     ]
 
 
