@@ -5,7 +5,6 @@ PYTHON ?= $(shell for one in python3 python3.13 python3.12 python3.11; do \
   if $$one -c '$(FIT)' 2> /dev/null; then echo $$one; exit; fi; done; echo python3)
 BIN := .venv/bin
 STAMP := .venv/.installed
-CLIENTGO := .cache/clientgo
 FASTAPISERVER := .cache/fastapiserver
 SITE := .cache/site
 COMPILE := $(BIN)/uv pip compile --quiet --no-strip-extras --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links
@@ -99,14 +98,11 @@ lab: assets ## Make all faults before all judges, and run the tests marked `long
 	  "python -m tests.lab causes --repeats 1" "python -m tests.lab night --minutes 5" "python -m tests.lab soak"; do \
 	  echo "$$part"; $(BIN)/$$part || status=1; done; exit $$status
 
-bench: assets $(CLIENTGO) $(FASTAPISERVER) ## Measure what watchslo costs, compared with client-go and kubernetes_asyncio
-	$(BIN)/python -m benchmarks --clientgo $(CLIENTGO) --fastapiserver $(FASTAPISERVER)
+bench: setup $(FASTAPISERVER) ## Measure what an event and a scrape cost the daemon
+	$(BIN)/python -m benchmarks --fastapiserver $(FASTAPISERVER)
 
 footprint: assets ## Measure what watchslo costs the apiserver and etcd, as tables for docs/operations.md (SECONDS=60)
-	$(BIN)/python -m benchmarks.footprint --seconds $(or $(SECONDS),60) --variants
-
-$(CLIENTGO): $(addprefix benchmarks/clientgo/,go.mod go.sum main.go)
-	cd benchmarks/clientgo && go build -trimpath -o $(CURDIR)/$@ .
+	$(BIN)/python -m benchmarks.footprint --seconds $(or $(SECONDS),60)
 
 $(FASTAPISERVER): $(wildcard benchmarks/fastapiserver/*)
 	cd benchmarks/fastapiserver && go build -trimpath -o $(CURDIR)/$@ .

@@ -1,20 +1,14 @@
-"""`python -m benchmarks.decoding` prints the CPU that decoding an event of a pod takes, in each representation.
-
-If the library `protobuf` is installed (`pip install --target FOLDER protobuf`, and FOLDER in PYTHONPATH), it decodes
-the same event too, without building our values of it, and the memory that importing it takes is printed.
-"""
+"""`python -m benchmarks.decoding` prints the CPU that decoding an event of a pod takes, in each representation."""
 
 import json
 import time
 import timeit
 from collections.abc import Callable
-from importlib import import_module
-from pathlib import Path
 from typing import Any
 
 from watchslo.sim import protobuf
 from watchslo.watch.decode import FrameReader, decode
-from watchslo.watch.protobuf import MAGIC, ProtobufFrameReader
+from watchslo.watch.protobuf import ProtobufFrameReader
 
 CALLS, REPEATS = 20_000, 9
 CONTAINER = {
@@ -61,63 +55,12 @@ def decoding() -> None:
         assert decode(line).garbage == 0
         print(f"{name}, {len(line)} bytes: {_cost(json_reader.feed, line):.2f} µs")
     print(f"protobuf, {len(frame)} bytes: {_cost(reader.feed, frame):.2f} µs")
-    before = _resident()
-    try:
-        decode_by_library = _library()
-    except ImportError:
-        print("the library protobuf is not installed")
-        return
-    print(
-        f"the library protobuf: {_cost(decode_by_library, frame[4:]):.2f} µs; {_resident() - before} KiB to import it"
-    )
 
 
 def _cost(decode_one: Callable[[bytes], object], data: bytes) -> float:
     """Return the CPU of one call, in microseconds: the least of several runs."""
     runs = timeit.repeat(lambda: decode_one(data), number=CALLS, repeat=REPEATS, timer=time.process_time)
     return min(runs) / CALLS * 1e6
-
-
-def _library() -> Callable[[bytes], object]:
-    """Return a decoder of the same fields by the library, with descriptors of these fields only."""
-    descriptors, pools, messages = (
-        import_module(f"google.protobuf.{name}") for name in ("descriptor_pb2", "descriptor_pool", "message_factory")
-    )
-    file = descriptors.FileDescriptorProto(name="needed.proto", package="needed", syntax="proto3")
-    kinds = descriptors.FieldDescriptorProto
-    for name, *fields in (
-        ("Time", ("seconds", 1, "int64")),
-        ("ObjectMeta", ("uid", 5, "string"), ("revision", 6, "string"), ("created", 8, "Time")),
-        ("Object", ("metadata", 1, "ObjectMeta")),
-        ("Unknown", ("raw", 2, "Object")),
-        ("RawExtension", ("raw", 1, "bytes")),
-        ("WatchEvent", ("type", 1, "string"), ("object", 2, "RawExtension")),
-    ):
-        message = file.message_type.add(name=name)
-        for label, number, kind in fields:
-            field = message.field.add(name=label, number=number, label=kinds.LABEL_OPTIONAL)
-            field.type = kinds.TYPE_MESSAGE if kind[0].isupper() else getattr(kinds, f"TYPE_{kind.upper()}")
-            if kind[0].isupper():
-                field.type_name = f".needed.{kind}"
-    pool = pools.DescriptorPool()
-    pool.Add(file)
-    event_of, unknown_of = (
-        messages.GetMessageClass(pool.FindMessageTypeByName(f"needed.{name}")).FromString
-        for name in ("WatchEvent", "Unknown")
-    )
-
-    def decode_one(data: bytes) -> object:
-        event = event_of(data)
-        metadata = unknown_of(event.object.raw[len(MAGIC) :]).raw.metadata
-        return event.type, metadata.revision, metadata.uid, metadata.created.seconds
-
-    return decode_one
-
-
-def _resident() -> int:
-    """Return the memory of this process in KiB."""
-    (line,) = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmRSS")]
-    return int(line.split()[1])
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import quantiles
 from tempfile import TemporaryDirectory
@@ -20,11 +20,9 @@ from typing import Any
 
 import click
 import uvloop
-import yaml
 
-from benchmarks import daemonset
-from benchmarks.measure import MIB, cpu_seconds
-from benchmarks.ticks import Crowd, Tick
+from benchmarks.measure import cpu_seconds
+from benchmarks.ticks import Crowd
 from tests.support import assets
 from tests.support.control_plane import EVERYTHING_READABLE, ControlPlane, Etcd
 from tests.support.daemon import Daemon, config_file
@@ -35,41 +33,17 @@ from watchslo.kube.client import RENEW_REQUESTS
 NODES = 5_000
 INTERVALS = (10.0, 30.0, 60.0)  # seconds between the ticks of a node
 RATE = 500.0  # ticks per second of all nodes, at the shortest interval
-DAY_SECONDS = 86_400.0
 SETTLE_SECONDS = 8.0  # after a start, to prove memberships and to collect the garbage of the start
-STARTED_SECONDS = 30.0  # until all default watches are open and proven, at ten requests per second
 WATCHES, EVENTS = 100, 1_000  # watches that are open during so many writes
 WRITERS = 8
 WATCH_SECONDS = 450.0  # the average lifetime of a watch
-SILENT = "silent"  # an account with requests that the audit policy leaves out
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 
-# The usual audit policy for reads, and the rule that excludes watchslo.
-POLICY = {
-    "apiVersion": "audit.k8s.io/v1",
-    "kind": "Policy",
-    "omitStages": ["RequestReceived"],
-    "rules": [
-        {"level": "None", "users": [f"system:serviceaccount:default:{account}" for account in (SILENT, "nodes")]},
-        {"level": "Metadata", "userGroups": ["system:serviceaccounts:default"]},
-        {"level": "None"},
-    ],
-}
 NODE: Mapping[str, Any] = {
     "watch": [{"resource": "pods", "name": "my-node", "fieldSelector": "spec.nodeName=node-1"}],
     "clock": {"interval": "10s"},
     "limits": {"requestsPerSecond": 1, "resumesPerSecond": 1, "auditsPerSecond": 0.01},
     "metrics": "proven",
-}
-DEFAULT = {"events, JSON: the default": Tick()}
-VARIANTS = {
-    "events, PartialObjectMetadata": Tick(accept="application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"),
-    "events, Table": Tick(accept="application/json;as=Table;g=meta.k8s.io;v=v1"),
-    "events, protobuf": Tick(accept="application/vnd.kubernetes.protobuf"),
-    "events, limit=1": Tick(more=(("limit", "1"),)),
-    "configmaps: cached, consistent": Tick(CONFIGMAPS),
-    "leases: cached, consistent": Tick("/apis/coordination.k8s.io/v1/namespaces/default/leases"),
-    "configmaps, resourceVersion=0: dates nothing": Tick(CONFIGMAPS, (("resourceVersion", "0"),)),
 }
 
 
@@ -92,11 +66,10 @@ class Cpu:
 
 
 class Plane:
-    """A control plane, its idle CPU (`idle`, in cores), and its audit log."""
+    """A control plane, and its idle CPU (`idle`, in cores)."""
 
-    def __init__(self, plane: ControlPlane, log: Path, seconds: float) -> None:
+    def __init__(self, plane: ControlPlane, seconds: float) -> None:
         self.plane = plane
-        self._log = log
         time.sleep(SETTLE_SECONDS)
         began = self.spent()
         time.sleep(seconds)
@@ -113,11 +86,6 @@ class Plane:
         before, began = self.spent(), time.monotonic()
         yield found
         found.append(self.spent() - before - self.idle * (time.monotonic() - began))
-
-    def lines(self, accounts: Sequence[str]) -> list[str]:
-        """Return the lines of the audit log on these accounts."""
-        users = [f"system:serviceaccount:default:{account}" for account in accounts]
-        return [line for line in self._log.read_text().splitlines() if any(f'"{user}"' in line for user in users)]
 
     def tokens(self, account: str, number: int) -> list[str]:
         """Return `number` tokens of an account that may read everything: each node has its own."""
@@ -146,12 +114,8 @@ class Plane:
 def control_plane(seconds: float) -> Iterator[Plane]:
     with TemporaryDirectory() as name:
         folder, found = Path(name), assets.newest(os.environ)
-        policy, log = folder / "policy.yaml", folder / "audit.log"
-        policy.write_text(yaml.safe_dump(POLICY))
-        log.touch()
-        flags = [f"--audit-policy-file={policy}", f"--audit-log-path={log}"]
-        with Etcd(folder, found.etcd) as etcd, ControlPlane(folder, found.kube_apiserver, etcd, flags=flags) as plane:
-            yield Plane(plane, log, seconds)
+        with Etcd(folder, found.etcd) as etcd, ControlPlane(folder, found.kube_apiserver, etcd) as plane:
+            yield Plane(plane, seconds)
 
 
 def row(*cells: str) -> None:
@@ -162,49 +126,6 @@ def head(*cells: str) -> None:
     print()
     row(*cells)
     row(*("---" for _ in cells))
-
-
-# --- profiles --------------------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class Count:
-    """Counts the requests of daemons from its creation on."""
-
-    daemons: Sequence[Daemon]
-    began: float = field(default_factory=time.monotonic)
-    before: tuple[float, float] = (0.0, 0.0)
-
-    def __post_init__(self) -> None:
-        self.before = self._counted()
-
-    @property
-    def rates(self) -> tuple[float, float]:
-        """The rates of all requests and of ticks, per second."""
-        lasted = time.monotonic() - self.began
-        requests, ticks = (now - before for now, before in zip(self._counted(), self.before, strict=True))
-        return requests / lasted, ticks / lasted
-
-    def _counted(self) -> tuple[float, float]:
-        scrapes = [daemon.scrape() for daemon in self.daemons]
-        return (
-            sum(scrape.total("watchslo_api_requests_total") for scrape in scrapes),
-            sum(scrape.total("watchslo_clock_ticks_total") for scrape in scrapes),
-        )
-
-
-def profile(on: Plane, name: str, accounts: Sequence[str], seconds: float) -> None:
-    """Print the cost of daemons with the default configuration, on an otherwise idle cluster."""
-    with ExitStack() as stack:
-        daemons = [stack.enter_context(on.daemon(account, on.tokens(account, 1)[0])) for account in accounts]
-        time.sleep(STARTED_SECONDS)
-        before, count = len(on.lines(accounts)), Count(daemons)
-        with on.measured() as cost:
-            time.sleep(seconds)
-        requests, ticks = count.rates
-        lines = len(on.lines(accounts)) - before
-    share = f"{100 * cost[0].both / seconds:.1f}%"
-    row(name, f"{requests:.2f}", f"{ticks:.2f}", share, f"{lines / seconds * DAY_SECONDS:,.0f}")
 
 
 # --- watches ---------------------------------------------------------------------------------------------------------
@@ -259,26 +180,22 @@ async def crowd(on: Plane, tokens: Sequence[str]) -> AsyncIterator[Crowd]:
     await made.close()
 
 
-async def ticks(on: Plane, tokens: Sequence[str], seconds: float, variants: Mapping[str, Tick]) -> None:
-    """Print the cost of each variant of a tick, at the rate of thousands of nodes."""
+async def ticks(on: Plane, tokens: Sequence[str], seconds: float) -> None:
+    """Print the cost of a tick, at the rate of thousands of nodes."""
     head("a tick", "apiserver", "etcd", f"at {RATE:g} per second", "round trip P50", "P99")
     async with crowd(on, tokens) as nodes:
-        for name, tick in variants.items():
-            with on.measured() as cost:
-                await nodes.tick(tick, len(tokens) / RATE, seconds)
-            refused = nodes.codes.total() - nodes.codes["200"]
-            each = cost[0] * (1 / nodes.codes.total())
-            if tick == Tick():
-                on.tick = each
-            times = quantiles(nodes.times, n=100)
-            row(
-                f"{name} ({refused} were refused)" if refused else name,
-                f"{1000 * each.apiserver:.2f} ms",
-                f"{1000 * each.etcd:.2f} ms",
-                f"{RATE * each.both:.2f} cores",
-                f"{1000 * times[49]:.0f} ms",
-                f"{1000 * times[98]:.0f} ms",
-            )
+        with on.measured() as cost:
+            await nodes.tick(len(tokens) / RATE, seconds)
+    on.tick = cost[0] * (1 / nodes.codes.total())
+    times = quantiles(nodes.times, n=100)
+    row(
+        f"events; {nodes.codes.total() - nodes.codes['200']} were refused",
+        f"{1000 * on.tick.apiserver:.2f} ms",
+        f"{1000 * on.tick.etcd:.2f} ms",
+        f"{RATE * on.tick.both:.2f} cores",
+        f"{1000 * times[49]:.0f} ms",
+        f"{1000 * times[98]:.0f} ms",
+    )
 
 
 def total(on: Plane, others: float) -> None:
@@ -295,44 +212,29 @@ def total(on: Plane, others: float) -> None:
         )
 
 
-def of_a_node(on: Plane, count: Count) -> None:
-    """Print the requests of one node during the whole run, and the cost of all nodes."""
-    requests, ticks = count.rates
-    lines = len(on.lines(["node"])) / (time.monotonic() - count.began) * DAY_SECONDS
-    share = f"{100 * requests * on.tick.both:.2f}%"
-    row("node: its pods, ticks every 10 s", f"{requests:.3f}", f"{ticks:.3f}", share, f"{lines:,.0f}")
-    (node,) = count.daemons
-    busy = cpu_seconds(node.process) / (
-        time.monotonic() - count.began
-    )  # includes its start, so it is slightly too high
-    head("an instance on a node, itself", "")
-    row("memory, by kubeconfig", f"{node.process.resident_bytes() / MIB:.0f} MiB")
-    row("CPU", f"{100 * busy:.1f}% of a core")
-    total(on, requests - ticks)
-
-
 @click.command()
 @click.option("--seconds", default=60.0, help="The duration of each measurement.")
 @click.option("--nodes", default=NODES, help="The number of ticking connections, each with its own token.")
-@click.option("--variants", is_flag=True, help="Also measure other variants of a tick.")
-def main(*, seconds: float, nodes: int, variants: bool) -> None:
+def main(seconds: float, nodes: int) -> None:
     print(f"{os.cpu_count()} cores")
     with control_plane(seconds) as on:
         tokens = on.tokens("nodes", nodes)
         with on.daemon("node", on.tokens("node", 1)[0], **NODE) as node:
-            count = Count([node])
-            uvloop.run(ticks(on, tokens, seconds, DEFAULT))
+            before, began = _counted(node), time.monotonic()
+            uvloop.run(ticks(on, tokens, seconds))
             watches(on, seconds)
-            head("profile", "requests per second", "ticks among them", "% of one core", "audit lines per day")
-            profile(on, "control-plane: the defaults, idle cluster", ["one"], seconds)
-            profile(on, "the same, with `level: None`", [SILENT], seconds)
-            profile(on, "managed: two instances", ["two", "three"], seconds)
-            of_a_node(on, count)
-        if variants:
-            uvloop.run(ticks(on, tokens, seconds, VARIANTS))
-    head("control-plane: instances and apiservers", "requests per second at each apiserver", "ticks among them")
-    for found in daemonset.requests_of(daemonset.SIZES, seconds):
-        row(*found)
+            lasted = time.monotonic() - began
+            requests, own_ticks = ((now - then) / lasted for now, then in zip(_counted(node), before, strict=True))
+        head("node: its pods, ticks every 10 s", "")
+        row("requests per second", f"{requests:.3f}")
+        row("ticks among them", f"{own_ticks:.3f}")
+        total(on, requests - own_ticks)
+
+
+def _counted(daemon: Daemon) -> tuple[float, float]:
+    """Return the requests so far, and the ticks among them."""
+    scrape = daemon.scrape()
+    return scrape.total("watchslo_api_requests_total"), scrape.total("watchslo_clock_ticks_total")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ set is what a kubelet shows for a pod. Nothing is asserted; the tables are for d
 """
 
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,11 +35,6 @@ VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "the defaults, for the same watch": DEFAULTS,
     "the defaults with docstrings": DEFAULTS,
 }
-LIBRARIES = (
-    *("asyncio", "click", "msgspec", "structlog", "yaml", "aiohttp", "pydantic", "numpy", "uvloop", "uvicorn"),
-    *("starlette.applications", "prometheus_client", "watchslo.app.run"),
-    *("fastapi", "watchslo.serve.http"),  # only with the page
-)
 MEMORY = ("Rss", "Pss", "Anonymous")
 COMPILED = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONNODEBUGRANGES": "1"}
 PROFILE_ENV: Mapping[str, str] = yaml.safe_load((DEPLOY / "chart/values.yaml").read_text())["profiles"]["node"]["env"]
@@ -137,42 +131,11 @@ def daemons(env: Mapping[str, str], seconds: float) -> None:
                 row(f"{time.monotonic() - began:.0f} s", *found, cgroup.working_set(), str(series), name)
 
 
-IMPORTS = """
-import sys
-def memory():
-    lines = [line.split() for line in open("/proc/self/smaps_rollup")]
-    return [int(line[1]) / 1024 for line in lines if line[0] in ("Rss:", "Anonymous:")]
-before = memory()
-print("Python itself", *before, len(sys.modules))
-sys.modules["rich"] = None  # as `run` does
-for name in sys.argv[1:]:
-    modules = len(sys.modules)
-    __import__(name)
-    now = memory()
-    print(name, *(b - a for a, b in zip(before, now)), len(sys.modules) - modules)
-    before = now
-"""
-
-
-def imports(env: Mapping[str, str]) -> None:
-    """Print the memory that each library adds when it is imported after the preceding ones."""
-    print()
-    row("import", "Rss", "Anonymous", "modules")
-    row(*["---"] * 4)
-    command = [sys.executable, "-c", IMPORTS, *LIBRARIES]
-    for _ in range(2):  # the first time compiles
-        done = subprocess.run(command, env={**os.environ, **env}, capture_output=True, text=True, check=True)
-    for line in done.stdout.splitlines():
-        *name, resident, anonymous, modules = line.split()
-        row(" ".join(name), f"{float(resident):.1f} MiB", f"{float(anonymous):.1f} MiB", modules)
-
-
 @click.command()
 @click.option("--seconds", default=60.0, show_default=True, help="How long each daemon runs before it is measured.")
 def main(seconds: float) -> None:
     with compiled() as env:
         daemons(env, seconds)
-        imports({**env, **PROFILE_ENV})
 
 
 if __name__ == "__main__":

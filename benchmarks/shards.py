@@ -1,33 +1,24 @@
 """`python -m benchmarks.shards --fastapiserver PATH` measures a cluster with 10,000,000,000 events a day, as shards.
 
 The whole load is committed all the time. The shards run one after another, each with its own watches and with the cores
-of this machine, so each row is measured in full. At the end all shards run at once at a low rate: `watchslo view` and
-the rules in a real Prometheus put them together.
+of this machine, so each row is measured in full.
 """
 
-import contextlib
-import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import click
 
 from benchmarks.fast_apiservers import FastApiservers, fast_apiservers, watching_all
 from benchmarks.ingest import DAY_EVENTS, DAY_SECONDS
-from benchmarks.measure import cpu_seconds, figure, memory
+from benchmarks.measure import cpu_seconds, memory
 from benchmarks.scale import Scrapes, beats_between, figures, late_share, until_measured
-from tests.lab.monitoring import shipped, written_rules
-from tests.support.daemon import Daemon, config_file, watchslo
-from watchslo.rules import names
 
 RATE = DAY_EVENTS / DAY_SECONDS
 SETTLE_SECONDS = 5.0
 REQUESTS = "watchslo_api_requests_total"
-TOGETHER_RATE = 320.0  # events per second of all shards together, which share two cores
-TOGETHER_SECONDS = 330.0  # after the rules have begun: their rates are of five minutes
 COLUMNS = (
     "shard",
     "watches",
@@ -70,12 +61,11 @@ class Row:
 @click.option("--resources", default=480, help="Number of resources, each of which one shard watches.")
 @click.option("--seconds", default=75.0, help="Duration of each shard: the window of a minute is then full.")
 def main(fastapiserver: Path, shards: int, resources: int, seconds: float) -> None:
-    """Print a table with a row for each shard, and then what all of them say together."""
+    """Print a table with a row for each shard."""
     with fast_apiservers(fastapiserver, 1, resources) as served:
         print(f"| {' | '.join(COLUMNS)} |\n|{'---|' * len(COLUMNS)}", flush=True)
         for index in range(shards):
             print(f"| {' | '.join(_row(served, index, shards, seconds).cells)} |", flush=True)
-        _together(served, shards)
 
 
 def _row(served: FastApiservers, index: int, shards: int, seconds: float) -> Row:
@@ -104,35 +94,6 @@ def _row(served: FastApiservers, index: int, shards: int, seconds: float) -> Row
             p99=max(now.p99),
             verdict=status["verdict"]["level"],
         )
-
-
-def _together(served: FastApiservers, shards: int) -> None:
-    """Run all shards at once, and print what `watchslo view` and the recording rules say of them together."""
-    print(f"\nall {shards} shards at once, at {TOGETHER_RATE:,.0f} events per second in total")
-    with TemporaryDirectory() as name, contextlib.ExitStack() as stack:
-        daemons = [
-            stack.enter_context(watching_all(served, shard={"index": index, "count": shards}))
-            for index in range(shards)
-        ]
-        figure("memory of all", sum(map(memory, daemons)), "MiB")
-        served.set_rate(TOGETHER_RATE)
-        config = config_file(Path(name), watch=[{"resource": "*"}], shard={"index": 0, "count": shards})
-        urls = [daemon.url for daemon in daemons]
-        prometheus, _ = shipped(stack, Path(name) / "monitoring", written_rules(config), "watchslo", urls)
-        time.sleep(TOGETHER_SECONDS)
-        _seen(daemons)
-        figure("events per second by the rules", prometheus.value(f"sum({names.EVENTS})") or 0.0, "events/s")
-        slowest = prometheus.value(names.cluster_timespan("apiserver", 0.99, "rate1m"))
-        figure("P99 of all watches by the rules", 1e3 * (slowest or 0.0), "ms")
-        served.set_rate(0)
-
-
-def _seen(daemons: list[Daemon]) -> None:
-    done = watchslo("view", "--json", *(daemon.url for daemon in daemons))
-    merged = json.loads(done.stdout)
-    print(f"  watchslo view: exit code {done.returncode}, {merged['verdict']['text']}", flush=True)
-    figure("  … instances", len(merged["instances"]), "")
-    figure("  … watches", sum(len(daemon.status()["streams"]) for daemon in daemons), "")
 
 
 if __name__ == "__main__":

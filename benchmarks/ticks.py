@@ -1,6 +1,6 @@
 """Ticks of thousands of nodes: each node has its own token, TLS connection and irregular schedule.
 
-The request is the one of `Client.read_nothing`, or a variant of it. Plain TLS streams on uvloop take a tenth of a core
+The request is the one of `Client.read_nothing`. Plain TLS streams on uvloop take a tenth of a core
 for 500 ticks per second; without aiohttp, its cost is not part of the measurement.
 """
 
@@ -8,7 +8,6 @@ import asyncio
 import ssl
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from random import Random
 from urllib.parse import urlencode, urlsplit
 
@@ -17,27 +16,7 @@ from watchslo.kube.client import NOTHING
 
 CONNECTING = 32  # connections that are opened at the same time
 SEED = 7
-
-
-@dataclass(frozen=True, slots=True)
-class Tick:
-    """A read of a name that does not exist: collection, additional query parameters, and Accept header."""
-
-    path: str = "/api/v1/namespaces/default/events"
-    more: tuple[tuple[str, str], ...] = ()
-    accept: str = "application/json"
-
-    def request(self, host: str, token: str) -> bytes:
-        query = urlencode({**NOTHING.query, **dict(self.more)})
-        lines = (
-            f"GET {self.path}?{query} HTTP/1.1",
-            f"Host: {host}",
-            f"User-Agent: watchslo/{__version__}",
-            "Accept-Encoding: identity",
-            f"Authorization: Bearer {token}",
-            f"Accept: {self.accept}",
-        )
-        return ("\r\n".join(lines) + "\r\n\r\n").encode()
+PATH = "/api/v1/namespaces/default/events"
 
 
 class Crowd:
@@ -69,17 +48,17 @@ class Crowd:
         for _, writer in self._streams:
             writer.transport.abort()
 
-    async def tick(self, tick: Tick, interval: float, seconds: float) -> None:
+    async def tick(self, interval: float, seconds: float) -> None:
         """Let each client tick like the daemon, with gaps of 0.5 to 1.5 intervals."""
         self.codes.clear()
         self.times.clear()
         loop = asyncio.get_running_loop()
         end = loop.time() + seconds
-        await asyncio.gather(*(self._client(number, tick, interval, end) for number in range(len(self._tokens))))
+        await asyncio.gather(*(self._client(number, interval, end) for number in range(len(self._tokens))))
 
-    async def _client(self, number: int, tick: Tick, interval: float, end: float) -> None:
+    async def _client(self, number: int, interval: float, end: float) -> None:
         loop = asyncio.get_running_loop()
-        request = tick.request(f"{self._host}:{self._port}", self._tokens[number])
+        request = _tick(f"{self._host}:{self._port}", self._tokens[number])
         at = loop.time() + interval * self._random.random()
         while at < end:
             await asyncio.sleep(at - loop.time())
@@ -100,3 +79,16 @@ class Crowd:
             length = next(int(field.split(":")[1]) for field in fields if field.startswith("content-length:"))
             await reader.readexactly(length)
         return fields[0].split(" ")[1]
+
+
+def _tick(host: str, token: str) -> bytes:
+    """Return a read of an event that does not exist, as a request."""
+    lines = (
+        f"GET {PATH}?{urlencode(NOTHING.query)} HTTP/1.1",
+        f"Host: {host}",
+        f"User-Agent: watchslo/{__version__}",
+        "Accept-Encoding: identity",
+        f"Authorization: Bearer {token}",
+        "Accept: application/json",
+    )
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()

@@ -135,12 +135,6 @@ class Prometheus(QueryServer):
         """
         return [line for line in self.process.err.splitlines() if EVALUATED_TWICE not in line]
 
-    def seconds(self, expression: str, time: float) -> float:
-        """Return how long the evaluation of an expression takes, in seconds, without the transfer of the answer."""
-        answer = self._get("/api/v1/query", query=expression, time=str(time), stats="true")
-        assert answer["status"] == "success", answer
-        return float(answer["data"]["stats"]["timings"]["evalTotalTime"])
-
     def target(self) -> dict[str, Any]:
         """Return its state of the target."""
         found: list[dict[str, Any]] = self._get("/api/v1/targets")["data"]["activeTargets"]
