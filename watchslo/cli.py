@@ -513,7 +513,7 @@ def rehearse(
     Exits with 0 if all runs were done, whatever their results, 2 if one was impossible, 130 if interrupted.
     """  # noqa: D301 - click keeps the lines after this character
     from watchslo.app.rehearse import rehearse  # noqa: PLC0415 - each command imports only its own parts
-    from watchslo.app.rehearse.plan import Dimensions, Limits, RehearseOptions  # noqa: PLC0415 - the same
+    from watchslo.rehearse.plan import Dimensions, Limits, RehearseOptions  # noqa: PLC0415 - the same
 
     limits = Limits(*(options.pop(f"max_{name}") for name in ("objects", "bytes", "runs", "total_bytes", "time")))
     general = {name: options.pop(name) for name in ("namespace", "repeat", "every", "exclude", "dry_run")}

@@ -31,8 +31,8 @@ from tests.support.writer import configmap, given_up, pod
 from watchslo.kube.client import Client, Page, Selectors, WatchResponse
 from watchslo.kube.limiter import Limiter
 from watchslo.kube.representation import Representation
-from watchslo.monitor import rehearsal
-from watchslo.monitor.rehearsal import Rehearsal, rehearse_once
+from watchslo.rehearse import rehearsal
+from watchslo.rehearse.rehearsal import Rehearsal, rehearse_once
 from watchslo.watch.decode import Error
 from watchslo.watch.failure import Failure
 from watchslo.watch.messages import ListRequest, WatchRequest

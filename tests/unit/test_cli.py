@@ -17,7 +17,7 @@ from watchslo.cli import REHEARSED, REPRESENTATIONS, commands, kubectl, kubectl_
 from watchslo.cli import STRATEGIES as OFFERED
 from watchslo.errors import ServeError
 from watchslo.kube.representation import Representation
-from watchslo.monitor.variant import NAMES
+from watchslo.rehearse.variant import NAMES
 from watchslo.watch.strategy import STRATEGIES
 
 Watchslo = Callable[..., int]

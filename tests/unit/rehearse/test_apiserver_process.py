@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.monitor.cluster import PODS, Cluster, Door
 from watchslo.model import SERVICE, Resource
-from watchslo.monitor.apiserver_process import (
+from watchslo.rehearse.apiserver_process import (
     NO_FIGURES,
     NO_RIGHT,
     ApiserverCost,
@@ -16,7 +16,7 @@ from watchslo.monitor.apiserver_process import (
     parse_process,
     read_process,
 )
-from watchslo.monitor.list_source import ListCounts
+from watchslo.rehearse.list_source import ListCounts
 from watchslo.watch.failure import Reason
 
 DEPLOYMENTS = Resource("apps", "v1", "deployments", namespaced=True)

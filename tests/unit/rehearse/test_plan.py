@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from watchslo.app.rehearse.plan import Dimensions, Limits, RehearseOptions, list_objects, may_starve, plan
 from watchslo.errors import ConfigError
 from watchslo.model import Resource
-from watchslo.monitor.variant import NAMES, Variant
+from watchslo.rehearse.plan import Dimensions, Limits, RehearseOptions, list_objects, may_starve, plan
+from watchslo.rehearse.variant import NAMES, Variant
 
 PODS = Resource("", "v1", "pods", namespaced=True)
 NODES = Resource("", "v1", "nodes", namespaced=False)

@@ -9,8 +9,8 @@ from typing import Self
 
 from watchslo.kube.client import Client
 from watchslo.model import Resource
-from watchslo.monitor.list_source import ListCounts
 from watchslo.own_metrics.line_filter import LineFilter
+from watchslo.rehearse.list_source import ListCounts
 from watchslo.watch.failure import Reason
 
 MEMORY, CPU, STARTED = (

@@ -6,16 +6,16 @@ from dataclasses import replace
 import pytest
 
 from tests.support.transcripts import of_states
-from watchslo.app.rehearse.advice import LONG_SECONDS, Advice, advise, headroom_sentence
-from watchslo.app.rehearse.outcome import Outcome, failing, outcomes
-from watchslo.app.rehearse.plan import STARVED_OBJECTS
 from watchslo.kube.client import Selectors
 from watchslo.kube.representation import Representation
 from watchslo.model import Interval
-from watchslo.monitor.apiserver_process import ApiserverCost
-from watchslo.monitor.rehearsal import Rehearsal
-from watchslo.monitor.rehearsal_headroom import Headroom
-from watchslo.monitor.variant import Variant
+from watchslo.rehearse.advice import LONG_SECONDS, Advice, advise, headroom_sentence
+from watchslo.rehearse.apiserver_process import ApiserverCost
+from watchslo.rehearse.headroom import Headroom
+from watchslo.rehearse.outcome import Outcome, failing, outcomes
+from watchslo.rehearse.plan import STARVED_OBJECTS
+from watchslo.rehearse.rehearsal import Rehearsal
+from watchslo.rehearse.variant import Variant
 from watchslo.watch.failure import Reason, because
 
 PAGED = Rehearsal(

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from rich.filesize import decimal
 
-from watchslo.app.rehearse.outcome import Outcome, seconds, took
 from watchslo.kube.representation import Representation
-from watchslo.monitor.variant import ALL_OBJECTS, Variant
+from watchslo.rehearse.outcome import Outcome, seconds, took
+from watchslo.rehearse.variant import ALL_OBJECTS, Variant
 from watchslo.timeline.format import counted, duration
 from watchslo.watch.strategy import PAGE_SIZE
 

@@ -4,7 +4,7 @@ import pytest
 
 from watchslo.kube.client import Selectors
 from watchslo.kube.representation import Representation
-from watchslo.monitor.variant import NAMES, Variant
+from watchslo.rehearse.variant import NAMES, Variant
 from watchslo.watch.messages import ListRequest
 from watchslo.watch.strategy import PAGED, STREAM
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median_low
 
-from watchslo.monitor.rehearsal import Rehearsal
+from watchslo.rehearse.rehearsal import Rehearsal
 from watchslo.timeline.format import counted, duration
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from tests.unit.monitor.cluster import PODS, Cluster, Door, Watch, because_of, line
 from watchslo.model import SERVICE
-from watchslo.monitor.rehearsal import Rehearsal
-from watchslo.monitor.variant import Variant
-from watchslo.monitor.zero_watch import PATIENT_SECONDS, rehearse_zero
+from watchslo.rehearse.rehearsal import Rehearsal
+from watchslo.rehearse.variant import Variant
+from watchslo.rehearse.zero_watch import PATIENT_SECONDS, rehearse_zero
 from watchslo.watch.failure import ENDED, Reason
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from watchslo.app.rehearse.outcome import Outcome, failing, runs_of, seconds, took
-from watchslo.app.rehearse.plan import may_starve
-from watchslo.app.rehearse.settings import compare_settings
-from watchslo.monitor.rehearsal_headroom import Headroom
+from watchslo.rehearse.headroom import Headroom
+from watchslo.rehearse.outcome import Outcome, failing, runs_of, seconds, took
+from watchslo.rehearse.plan import may_starve
+from watchslo.rehearse.settings import compare_settings
 from watchslo.timeline.format import counted, duration
 from watchslo.watch import strategy
 from watchslo.watch.strategy import PAGE_SIZE

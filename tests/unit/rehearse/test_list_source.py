@@ -2,7 +2,7 @@
 
 import pytest
 
-from watchslo.monitor.list_source import (
+from watchslo.rehearse.list_source import (
     ListCounts,
     ListEvidence,
     ListOrigin,

@@ -10,10 +10,10 @@ from http import HTTPStatus
 from watchslo.kube.client import Client
 from watchslo.kube.representation import Representation
 from watchslo.model import Resource
-from watchslo.monitor.apiserver_process import ApiserverCost
 from watchslo.monitor.driver import Driver, WatchTarget
-from watchslo.monitor.list_source import ListSource
-from watchslo.monitor.variant import USUAL, Variant
+from watchslo.rehearse.apiserver_process import ApiserverCost
+from watchslo.rehearse.list_source import ListSource
+from watchslo.rehearse.variant import USUAL, Variant
 from watchslo.watch.failure import Action, Failure, Phase, Reason, because
 from watchslo.watch.machine import Machine
 from watchslo.watch.messages import (

@@ -8,14 +8,13 @@ from rich.console import Console
 from rich.filesize import decimal
 from rich.table import Table
 
-from watchslo.app.rehearse.advice import Advice, advise, headroom_sentence
-from watchslo.app.rehearse.document import document
-from watchslo.app.rehearse.outcome import Outcome, failing, outcomes
-from watchslo.app.rehearse.plan import RehearseOptions
-from watchslo.app.rehearse.trial import Trial
-from watchslo.app.table import plain_console
 from watchslo.kube.credentials import ClusterPlace
-from watchslo.monitor.rehearsal import Rehearsal
+from watchslo.rehearse.advice import Advice, advise, headroom_sentence
+from watchslo.rehearse.document import document
+from watchslo.rehearse.outcome import Outcome, failing, outcomes
+from watchslo.rehearse.plan import RehearseOptions
+from watchslo.rehearse.rehearsal import Rehearsal
+from watchslo.rehearse.trial import Trial
 from watchslo.timeline.format import ABSENT, counted, duration
 
 UNKNOWN = "unknown"
@@ -23,6 +22,7 @@ BY_VERSION = "A ? marks what apiservers of this version do by default; the apise
 
 
 def show(
+    console: Console,
     trials: Sequence[Trial],
     options: RehearseOptions,
     output: Literal["table", "json"],
@@ -36,7 +36,6 @@ def show(
         documents = [document(trial, advice_of(trial), place) for trial in trials]
         print(json.dumps(documents, indent=2))  # noqa: T201 - the output of the command
         return
-    console = plain_console()
     if options.dry_run:
         console.print(_planned(trials))
     elif options.every:

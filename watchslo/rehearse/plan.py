@@ -8,7 +8,7 @@ from watchslo.errors import ConfigError
 from watchslo.kube.client import Selectors
 from watchslo.kube.representation import Representation
 from watchslo.model import Resource
-from watchslo.monitor.variant import ALL_OBJECTS, IN_PAGES, IN_WATCH, NAMES, Variant
+from watchslo.rehearse.variant import ALL_OBJECTS, IN_PAGES, IN_WATCH, NAMES, Variant
 from watchslo.watch.strategy import PAGE_SIZE, PAGED, STRATEGIES, TAIL
 
 ALL = "all"

@@ -2,12 +2,12 @@
 
 import math
 
-from watchslo.app.rehearse.advice import Advice
-from watchslo.app.rehearse.trial import Trial
 from watchslo.kube.credentials import ClusterPlace
-from watchslo.monitor.apiserver_process import ApiserverCost
-from watchslo.monitor.rehearsal import Rehearsal
-from watchslo.monitor.rehearsal_headroom import Headroom
+from watchslo.rehearse.advice import Advice
+from watchslo.rehearse.apiserver_process import ApiserverCost
+from watchslo.rehearse.headroom import Headroom
+from watchslo.rehearse.rehearsal import Rehearsal
+from watchslo.rehearse.trial import Trial
 
 
 def document(trial: Trial, advice: Advice | None, place: ClusterPlace | None) -> dict[str, object]:

@@ -11,8 +11,8 @@ from http import HTTPStatus
 
 from watchslo.kube.client import Client, WatchFrames
 from watchslo.model import Resource
-from watchslo.monitor.rehearsal import LONGEST_LINE, PATIENCE_SECONDS, SETTLE_SECONDS, Rehearsal
-from watchslo.monitor.variant import ZERO, Variant
+from watchslo.rehearse.rehearsal import LONGEST_LINE, PATIENCE_SECONDS, SETTLE_SECONDS, Rehearsal
+from watchslo.rehearse.variant import ZERO, Variant
 from watchslo.watch.decode import Error, Frames
 from watchslo.watch.failure import Failure, Reason, classify_stream_error
 from watchslo.watch.guarantees import ReceivedPosition

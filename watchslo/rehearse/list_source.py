@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from watchslo.monitor.variant import IN_WATCH
+from watchslo.rehearse.variant import IN_WATCH
 from watchslo.watch.strategy import CACHE, PAGED, PARALLEL, RELIST, TAIL
 
 ApiserverVersion = tuple[int, int]

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 
 from watchslo.model import Resource
-from watchslo.monitor.census import Census
-from watchslo.monitor.rehearsal import Rehearsal
-from watchslo.monitor.rehearsal_headroom import Headroom
-from watchslo.monitor.variant import Variant
+from watchslo.rehearse.census import Census
+from watchslo.rehearse.headroom import Headroom
+from watchslo.rehearse.rehearsal import Rehearsal
+from watchslo.rehearse.variant import Variant
 
 
 @dataclass(slots=True)

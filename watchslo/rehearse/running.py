@@ -8,13 +8,10 @@ from dataclasses import replace
 from random import random
 from typing import Any
 
+from rich.console import Console
 from rich.filesize import decimal
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from watchslo.app.rehearse.plan import RehearseOptions, list_objects, may_starve, plan
-from watchslo.app.rehearse.trial import Trial
-from watchslo.app.session import stop_signals
-from watchslo.app.table import plain_console
 from watchslo.errors import ConfigError, ConnectError
 from watchslo.kube.client import Client
 from watchslo.kube.credentials import CredentialSource
@@ -22,9 +19,11 @@ from watchslo.kube.discovery import Catalogue, Discovery
 from watchslo.kube.limiter import Limiter
 from watchslo.model import SERVICE, Reading, Resource
 from watchslo.monitor.apiserver import Apiserver
-from watchslo.monitor.apiserver_process import ProcessReading, cost_between, read_process
-from watchslo.monitor.census import Census, list_namespaces, take_census
-from watchslo.monitor.list_source import (
+from watchslo.monitor.oldest_revision import try_revision
+from watchslo.rehearse.apiserver_process import ProcessReading, cost_between, read_process
+from watchslo.rehearse.census import Census, list_namespaces, take_census
+from watchslo.rehearse.headroom import ANY_NAMESPACE, RehearsalRecord
+from watchslo.rehearse.list_source import (
     ApiserverVersion,
     ListEvidence,
     ListOrigin,
@@ -34,11 +33,11 @@ from watchslo.monitor.list_source import (
     expected_source,
     parse_version,
 )
-from watchslo.monitor.oldest_revision import try_revision
-from watchslo.monitor.rehearsal import Rehearsal, combined, rehearse_once
-from watchslo.monitor.rehearsal_headroom import ANY_NAMESPACE, RehearsalRecord
-from watchslo.monitor.variant import ZERO, Variant
-from watchslo.monitor.zero_watch import rehearse_zero
+from watchslo.rehearse.plan import RehearseOptions, list_objects, may_starve, plan
+from watchslo.rehearse.rehearsal import Rehearsal, combined, rehearse_once
+from watchslo.rehearse.trial import Trial
+from watchslo.rehearse.variant import ZERO, Variant
+from watchslo.rehearse.zero_watch import rehearse_zero
 from watchslo.timeline.format import counted, duration
 from watchslo.watch.failure import Failure, Reason
 from watchslo.watch.headroom import FIRST, TooOld
@@ -50,11 +49,15 @@ MOST_NAMESPACES = 200
 SECRETS = "secrets"
 
 
-async def conduct(connection: CredentialSource, options: RehearseOptions, trials: list[Trial]) -> bool:
-    """Add to `trials`, and their rehearsals one after the other; return False if interrupted."""
+async def conduct(
+    connection: CredentialSource, options: RehearseOptions, trials: list[Trial], stop: asyncio.Event, console: Console
+) -> bool:
+    """Add to `trials`, and their rehearsals one after the other; return False if `stop` was set before the end.
+
+    The console shows the progress, if it is a terminal.
+    """
     apiserver = Apiserver(SERVICE, connection, Limiter(UNLIMITED))
-    stop = asyncio.Event()
-    with stop_signals(stop), _progress() as progress:
+    with _progress(console) as progress:
         async with apiserver.client:
             naming = asyncio.create_task(_name_awaited(connection, progress))
             try:
@@ -83,8 +86,7 @@ async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, None]) -> bool:
     return not working.cancelled()
 
 
-def _progress() -> Progress:
-    console = plain_console(stderr=True)
+def _progress(console: Console) -> Progress:
     console.quiet = not console.is_terminal  # otherwise it would print an empty line
     return Progress(
         TextColumn("{task.description}", markup=False),

@@ -12,8 +12,8 @@ from tests.unit.monitor.cluster import EVENTS, PODS, Cluster, Door, Watch, becau
 from watchslo.kube.client import Page
 from watchslo.kube.representation import Representation
 from watchslo.model import SERVICE
-from watchslo.monitor.rehearsal import Rehearsal, rehearse_once
-from watchslo.monitor.rehearsal_headroom import RehearsalRecord
+from watchslo.rehearse.headroom import RehearsalRecord
+from watchslo.rehearse.rehearsal import Rehearsal, rehearse_once
 from watchslo.watch.failure import Failure, Reason
 from watchslo.watch.messages import ListRequest, WatchRequest
 from watchslo.watch.strategy import CACHE, PARALLEL, STREAM, TAIL

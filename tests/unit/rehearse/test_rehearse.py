@@ -16,15 +16,15 @@ from rich.progress import Progress, TaskID
 from tests.unit.app.conftest import Run
 from tests.unit.monitor.cluster import PODS, Cluster, Door, Log, because_of, nowhere
 from watchslo.app.rehearse import rehearse
-from watchslo.app.rehearse.plan import Dimensions, Limits, RehearseOptions
 from watchslo.app.session import INTERRUPTED
 from watchslo.cli import STRATEGIES as NAMES
 from watchslo.errors import WatchsloError
 from watchslo.kube.client import Page, TakePiece
 from watchslo.kube.credentials import ClusterPlace, PluginRun
 from watchslo.model import SERVICE, Resource
-from watchslo.monitor.census import Census, take_census
-from watchslo.monitor.rehearsal import Rehearsal
+from watchslo.rehearse.census import Census, take_census
+from watchslo.rehearse.plan import Dimensions, Limits, RehearseOptions
+from watchslo.rehearse.rehearsal import Rehearsal
 from watchslo.watch.failure import ENDED, Failure, Phase, Reason, because
 from watchslo.watch.messages import ListRequest
 from watchslo.watch.strategy import STRATEGIES
@@ -84,7 +84,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, run_jumping: Run, log: Log, objects: di
 
     monkeypatch.setattr("watchslo.app.rehearse.run_on_loop", run_jumping)
     monkeypatch.setattr("watchslo.app.rehearse.connect", lambda *_: nowhere())
-    monkeypatch.setattr("watchslo.app.rehearse.running.random", lambda: 0.5)
+    monkeypatch.setattr("watchslo.rehearse.running.random", lambda: 0.5)
     monkeypatch.setattr("watchslo.app.logs.set_up", lambda *_: None)
     monkeypatch.setenv("COLUMNS", "160")
 
@@ -396,7 +396,7 @@ def test_table_states_how_the_watch_opened(
     async def rehearse_once(*_: object) -> Rehearsal:
         return next(prepared)
 
-    monkeypatch.setattr("watchslo.app.rehearse.running.rehearse_once", rehearse_once)
+    monkeypatch.setattr("watchslo.rehearse.running.rehearse_once", rehearse_once)
     assert ask(replace(OPTIONS, dimensions=Dimensions(strategies=("stream",)), repeat=len(runs))) == 0
     assert re.search(rf"^watch from there +{shown}$", capsys.readouterr().out, re.MULTILINE)
 
