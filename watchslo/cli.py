@@ -14,7 +14,6 @@ from watchslo.errors import WatchsloError, error_location
 
 STRATEGIES = ("tail", "paged", "parallel", "stream", "cache")
 REHEARSED = (*STRATEGIES, "relist", "relist-paged", "watch-zero")
-REPRESENTATIONS = ("table", "metadata", "protobuf", "plain")
 LARGEST_SIZE = 2**50
 EXIT_UNHEALTHY = 1
 EXIT_UNUSABLE = 2  # also click's own code for bad arguments
@@ -413,39 +412,6 @@ def report(
     help="List strategy; can be repeated.",
 )
 @click.option(
-    "--representation",
-    "representations",
-    type=click.Choice(["all", *REPRESENTATIONS]),
-    multiple=True,
-    help="Also list in this form, besides plain JSON; can be repeated.",
-)
-@click.option("--gzip", is_flag=True, help="Also list with Accept-Encoding: gzip, in each representation.")
-@click.option(
-    "--page-size",
-    "page_sizes",
-    metavar="N",
-    type=click.IntRange(min=1),
-    multiple=True,
-    help="Also list in pages of so many objects (limit=N), besides 500; can be repeated.",
-)
-@click.option(
-    "-l",
-    "--selector",
-    "labels",
-    metavar="S",
-    multiple=True,
-    help="Also list with this label selector; can be repeated.",
-)
-@click.option(
-    "--field-selector",
-    "fields",
-    metavar="S",
-    multiple=True,
-    help="Also list with this field selector; can be repeated.",
-)
-@click.option("--each-namespace", is_flag=True, help="Also start one informer for each namespace, all at once.")
-@click.option("--combine", is_flag=True, help="Combine all these options, instead of adding each to one strategy.")
-@click.option(
     "--repeat", type=click.IntRange(min=1), default=1, show_default=True, help="Runs of each strategy, in turns."
 )
 @click.option(
@@ -493,7 +459,7 @@ def rehearse(
     """Find out how your informers should list.
 
     Starts an informer in different ways, one after the other: it lists, opens a watch, keeps it open for a second, and
-    stops. By default it lists whole objects as JSON with each of the first five strategies:
+    stops. It receives whole objects as JSON. By default it rehearses the first five strategies:
 
     \b
     tail          lists nothing and watches: for clients that keep no objects
@@ -505,20 +471,16 @@ def rehearse(
     relist-paged  lists again in pages (resourceVersion=n, resourceVersionMatch=NotOlderThan)
     watch-zero    lists nothing: a watch from resourceVersion=0 brings the cached objects
 
-    Other options add informers of one strategy (paged, if it is rehearsed) that differ from it in that option alone.
-
     It only reads. A run of any strategy except tail costs the apiserver what the start of one controller costs: it
     lists every object, as fast as the apiserver answers.
 
     Exits with 0 if all runs were done, whatever their results, 2 if one was impossible, 130 if interrupted.
     """  # noqa: D301 - click keeps the lines after this character
     from watchslo.app.rehearse import rehearse  # noqa: PLC0415 - each command imports only its own parts
-    from watchslo.rehearse.plan import Dimensions, Limits, RehearseOptions  # noqa: PLC0415 - the same
+    from watchslo.rehearse.plan import Limits, RehearseOptions  # noqa: PLC0415 - the same
 
     limits = Limits(*(options.pop(f"max_{name}") for name in ("objects", "bytes", "runs", "total_bytes", "time")))
-    general = {name: options.pop(name) for name in ("namespace", "repeat", "every", "exclude", "dry_run")}
-    chosen = RehearseOptions(resources, dimensions=Dimensions(**options), limits=limits, **general)
-    sys.exit(rehearse(kubeconfig, context, chosen, output))
+    sys.exit(rehearse(kubeconfig, context, RehearseOptions(resources, limits=limits, **options), output))
 
 
 @commands.command(

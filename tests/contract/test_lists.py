@@ -8,7 +8,7 @@ from tests.contract.backend import only
 from tests.contract.cluster import CONFIGMAPS, EVENTS, Author, Cluster
 from tests.contract.judge import get, refusal
 from tests.contract.watch import EVERYTHING
-from tests.support.writer import Writer, configmap
+from tests.support.writer import Writer
 from watchslo.kube.client import Client, Page
 from watchslo.kube.representation import Representation
 from watchslo.model import Resource
@@ -147,29 +147,6 @@ async def test_list_that_is_not_older_comes_in_pages_of_one_revision_if_it_state
     rest = await page(client, any_author.resource, any_author.namespace, request)
     assert isinstance(rest, Page)
     assert (rest.items, rest.revision, rest.continue_token) == (3, first.revision, None)
-
-
-async def test_long_list_is_compressed_on_request(client: Client, author: Author) -> None:
-    await create(replace(author, body=configmap("", size=100_000)), 3)
-    whole, compressed = [
-        await page(client, CONFIGMAPS, author.namespace, ListRequest(gzip=gzip), Representation.PLAIN)
-        for gzip in (False, True)
-    ]
-    assert isinstance(whole, Page)
-    assert isinstance(compressed, Page)
-    assert whole.items == compressed.items == 3
-    assert compressed.size < whole.size / 5
-
-
-async def test_short_list_is_not_compressed(client: Client, author: Author) -> None:
-    await create(author, 2)
-    whole, compressed = [
-        await page(client, CONFIGMAPS, author.namespace, ListRequest(gzip=gzip), Representation.PLAIN)
-        for gzip in (False, True)
-    ]
-    assert isinstance(whole, Page)
-    assert isinstance(compressed, Page)
-    assert whole.size == compressed.size
 
 
 async def continued_after_compaction(client: Client, cluster: Cluster, author: Author) -> tuple[Page, Page | Failure]:

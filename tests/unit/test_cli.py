@@ -13,11 +13,10 @@ import pytest
 
 from tests.support.transcripts import of_states
 from watchslo import __version__
-from watchslo.cli import REHEARSED, REPRESENTATIONS, commands, kubectl, kubectl_complete, main
+from watchslo.cli import REHEARSED, commands, kubectl, kubectl_complete, main
 from watchslo.cli import STRATEGIES as OFFERED
 from watchslo.errors import ServeError
-from watchslo.kube.representation import Representation
-from watchslo.rehearse.variant import NAMES
+from watchslo.rehearse.strategies import NAMES
 from watchslo.watch.strategy import STRATEGIES
 
 Watchslo = Callable[..., int]
@@ -141,9 +140,7 @@ doctor --config f --kubeconfig k --context c -n n --instance i --prometheus p --
 rehearse pods
 rehearse pods nodes -n n --strategy paged --strategy stream --repeat 3 --max-objects 9 -o json --kubeconfig k \
 --context c
-rehearse --all --exclude events --representation metadata --gzip --page-size 9 --page-size 8 -l a=b \
---field-selector c=d --each-namespace --combine --max-bytes 1Gi --max-runs 5 --max-total-bytes 3Gi \
---max-time 90s --dry-run
+rehearse --all --exclude events --max-bytes 1Gi --max-runs 5 --max-total-bytes 3Gi --max-time 90s --dry-run
 rules
 rules --config f --format plain --cluster-label c --rule-labels a=b --rule-labels c=d --runbooks r --shrink 60 \
 --job-selector s --histograms native
@@ -311,7 +308,6 @@ def test_errors_are_one_sentence_without_traceback(
     assert "secret" not in printed
 
 
-def test_rehearse_offers_all_strategies_and_representations() -> None:
+def test_rehearse_offers_all_strategies() -> None:
     assert tuple(STRATEGIES) == OFFERED
     assert NAMES == REHEARSED
-    assert tuple(Representation) == REPRESENTATIONS

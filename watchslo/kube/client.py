@@ -200,7 +200,6 @@ class _Call:
     resumes: bool = False
     on_sent: OnSent | None = None
     reads_nothing: bool = False
-    gzip: bool = False
 
     @property
     def longest(self) -> int:
@@ -218,10 +217,9 @@ class _Call:
 
     @property
     def headers(self) -> tuple[tuple[str, str], ...]:
-        """The headers for the answer, and for a body; without `gzip` the session's own header asks for no encoding."""
+        """The headers for the answer, and for a body; the session's own header asks for no encoding."""
         content = () if self.body is None else (("Content-Type", JSON),)
-        encoding = (("Accept-Encoding", "gzip"),) if self.gzip else ()
-        return (("Accept", self.accept), *encoding, *content)
+        return (("Accept", self.accept), *content)
 
 
 @dataclass(frozen=True, slots=True)
@@ -592,7 +590,6 @@ class Client:
             query,
             representation.accept_list,
             on_sent=on_sent,
-            gzip=request.gzip,
         )
         async with self._pool.session() as session:
             if failure := await self._unconfirmed(session, resource, namespace, selectors):

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from watchslo.rehearse.headroom import Headroom
 from watchslo.rehearse.outcome import Outcome, failing, runs_of, seconds, took
 from watchslo.rehearse.plan import may_starve
-from watchslo.rehearse.settings import compare_settings
 from watchslo.timeline.format import counted, duration
 from watchslo.watch import strategy
 from watchslo.watch.strategy import PAGE_SIZE
@@ -19,29 +18,24 @@ STREAM, PAGED, PARALLEL, CACHE = INFORMERS
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The strategy that informers should use, or None if no rehearsed one is suitable; `reason` is for people.
-
-    `settings` are sentences about the other dimensions that were rehearsed.
-    """
+    """The strategy that informers should use, or None if no rehearsed one is suitable; `reason` is for people."""
 
     strategy: str | None
     reason: str
-    settings: tuple[str, ...] = ()
 
 
 def advise(found: Mapping[str, Outcome]) -> Advice:
     """Return the best strategy that holds; `parallel` is preferred to a `paged` that takes over `LONG_SECONDS`."""
-    settings = compare_settings(found)
     sound = [name for name in INFORMERS if name in found and found[name].holds]
     if not sound:
-        return Advice(None, _why_none(found), settings)
+        return Advice(None, _why_none(found))
     chosen = sound[0]
     if chosen == PAGED and PARALLEL in sound and seconds(found[PAGED]) > LONG_SECONDS:
         chosen = PARALLEL
     sentences = [_WHY[chosen](found)]
     if 0 < found[chosen].typical.objects <= PAGE_SIZE:
         sentences.append("With so few objects, all strategies cost about the same.")
-    return Advice(chosen, " ".join([*sentences, *_remarks(found)]), settings)
+    return Advice(chosen, " ".join([*sentences, *_remarks(found)]))
 
 
 def headroom_sentence(headroom: Headroom, found: Mapping[str, Outcome]) -> str:

@@ -1,4 +1,4 @@
-"""What is there to rehearse: how many objects and how large, by one small list, and in which namespaces."""
+"""What is there to rehearse: how many objects and how large, by one small list."""
 
 from dataclasses import dataclass
 
@@ -20,18 +20,6 @@ class _CensusMetadata(msgspec.Struct, rename="camel"):
 class _CensusBody(msgspec.Struct):
     metadata: _CensusMetadata
     items: list[msgspec.Raw] | None = None  # Go writes an empty one as null
-
-
-class _CensusName(msgspec.Struct):
-    name: str
-
-
-class _CensusNamespace(msgspec.Struct):
-    metadata: _CensusName
-
-
-class _CensusNamespaces(msgspec.Struct):
-    items: list[_CensusNamespace] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +50,3 @@ async def take_census(client: Client, resource: Resource, namespace: str | None,
     found = len(listed.items or ())
     mean = len(body) / found if sizes and found else 0.0
     return Census(found + (listed.metadata.remaining_item_count or 0), mean)
-
-
-async def list_namespaces(client: Client, most: int) -> list[str] | Failure:
-    """Return the names of the first namespaces, at most so many."""
-    body = await client.document(f"/api/v1/namespaces?limit={most}", Representation.METADATA.accept_list)
-    listed = body if isinstance(body, Failure) else decode_answer(body, _CensusNamespaces)
-    return listed if isinstance(listed, Failure) else [item.metadata.name for item in listed.items or ()]

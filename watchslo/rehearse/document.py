@@ -20,10 +20,9 @@ def document(trial: Trial, advice: Advice | None, place: ClusterPlace | None) ->
         "objects": trial.census and trial.census.objects,
         "bytes": trial.census and trial.census.size,
         "skipped": trial.skipped,
-        "plan": [variant.label for variant in trial.planned],
+        "plan": trial.planned,
         "use": advice and advice.strategy,
         "why": advice and advice.reason,
-        "settings": list(advice.settings) if advice else [],
         "history": trial.headroom and _headroom_document(trial.headroom),
         "runs": [_run_document(run) for run in trial.runs],
     }
@@ -58,24 +57,9 @@ def _run_document(run: Rehearsal) -> dict[str, object]:
         "expired": {"list": run.expired_lists, "watch": run.expired_watches},
         "fellBack": run.fell_back,
         "failure": run.failure and run.failure.message,
-        "variant": _variant_document(run),
         "apiserver": run.cost and _cost_document(run.cost),
         "source": run.source
         and {"lists": run.source.origin, "evidence": run.source.evidence, "certain": run.source.is_certain},
-    }
-
-
-def _variant_document(run: Rehearsal) -> dict[str, object]:
-    variant = run.variant
-    return {
-        "label": run.label,
-        "representation": variant.representation,
-        "sentAs": run.representation,
-        "gzip": variant.gzip,
-        "pageSize": variant.page_size,
-        "labelSelector": variant.selectors.labels,
-        "fieldSelector": variant.selectors.fields,
-        "informers": run.informers,
     }
 
 

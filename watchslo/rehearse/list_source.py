@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from watchslo.rehearse.variant import IN_WATCH
+from watchslo.rehearse.strategies import IN_WATCH
 from watchslo.watch.strategy import CACHE, PAGED, PARALLEL, RELIST, TAIL
 
 ApiserverVersion = tuple[int, int]
@@ -80,9 +80,9 @@ def counted_source(before: ListCounts, after: ListCounts, lists: int, consistent
     return ListSource(ListOrigin.BOTH, ListEvidence.METRICS) if partly else None
 
 
-def consistent_lists(strategy: str, informers: int) -> int:
+def consistent_lists(strategy: str) -> int:
     """Return how many lists of a strategy ask for the newest state."""
-    return informers if strategy in (TAIL.name, PAGED.name, PARALLEL.name) else 0
+    return 1 if strategy in (TAIL.name, PAGED.name, PARALLEL.name) else 0
 
 
 def expected_source(strategy: str, pages: int, version: ApiserverVersion | None, *, cached: bool) -> ListSource | None:

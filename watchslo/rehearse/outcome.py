@@ -1,4 +1,4 @@
-"""The runs of one variant with one resource: what they have in common, and whether the variant holds."""
+"""The runs of one strategy with one resource: what they have in common, and whether the strategy holds."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,14 +10,10 @@ from watchslo.timeline.format import counted, duration
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """All runs of one variant with one resource; the label of a strategy without settings is its name."""
+    """All runs of one strategy with one resource."""
 
-    label: str
+    strategy: str
     runs: tuple[Rehearsal, ...]
-
-    @property
-    def strategy(self) -> str:
-        return self.runs[0].strategy
 
     @property
     def typical(self) -> Rehearsal:
@@ -50,9 +46,9 @@ class Outcome:
 
 
 def outcomes(runs: Sequence[Rehearsal]) -> dict[str, Outcome]:
-    """Group the runs of one resource by variant, in the order in which they were first rehearsed."""
-    labels = dict.fromkeys(run.label for run in runs)
-    return {label: Outcome(label, tuple(run for run in runs if run.label == label)) for label in labels}
+    """Group the runs of one resource by strategy, in the order in which they were first rehearsed."""
+    names = dict.fromkeys(run.strategy for run in runs)
+    return {name: Outcome(name, tuple(run for run in runs if run.strategy == name)) for name in names}
 
 
 def failing(outcome: Outcome) -> str:

@@ -1,19 +1,18 @@
-"""One rehearsal: starts an informer by one variant and counts what that costs until it is synced."""
+"""One rehearsal: starts an informer by one strategy and counts what that costs until it is synced."""
 
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 
-from watchslo.kube.client import Client
+from watchslo.kube.client import Client, Selectors
 from watchslo.kube.representation import Representation
 from watchslo.model import Resource
 from watchslo.monitor.driver import Driver, WatchTarget
 from watchslo.rehearse.apiserver_process import ApiserverCost
 from watchslo.rehearse.list_source import ListSource
-from watchslo.rehearse.variant import USUAL, Variant
 from watchslo.watch.failure import Action, Failure, Phase, Reason, because
 from watchslo.watch.machine import Machine
 from watchslo.watch.messages import (
@@ -30,7 +29,7 @@ from watchslo.watch.messages import (
     WatchClosed,
     WatchOpened,
 )
-from watchslo.watch.strategy import Strategy
+from watchslo.watch.strategy import PAGE_SIZE, Strategy
 from watchslo.watch.transitions import State
 
 SETTLE_SECONDS = 1.0  # for which the watch must stay open: a 410 comes up to 4 ms after the headers
@@ -46,9 +45,8 @@ class Rehearsal:
     `by` is the strategy that completed the list, which may be a fallback. `synced` is the seconds until then, including
     waits after failures; None if it was never synced, and `failure` says why. Until then lists and watches sent `size`
     bytes, and `events` arrived live; of these, at most `waiting` bytes had to wait for the list. `expired` counts 410s:
-    of lists, and of watches from a list's revision. `representation` is the one that was used, which may be a fallback.
-    The figures of several `informers` are their sums, and the time until all of them were synced. `cost` is what the
-    apiserver spent, `source` where it read the lists; None if that is unknown.
+    of lists, and of watches from a list's revision. `cost` is what the apiserver spent, `source` where it read the
+    lists; None if that is unknown.
     """
 
     strategy: str
@@ -65,16 +63,8 @@ class Rehearsal:
     expired_watches: int
     fell_back: bool
     failure: Failure | None
-    variant: Variant = USUAL
-    representation: Representation = Representation.PLAIN
-    informers: int = 1
     cost: ApiserverCost | None = None
     source: ListSource | None = None
-
-    @property
-    def label(self) -> str:
-        """The name of what was rehearsed."""
-        return ", ".join((self.strategy, *self.variant.settings))
 
     @property
     def expired(self) -> int:
@@ -90,47 +80,18 @@ _HOPELESS = (Action.WAIT, Action.REAUTHENTICATE)
 
 
 async def rehearse_once(
-    strategy: Strategy,
-    client: Client,
-    resource: Resource,
-    namespace: str | None,
-    random: Callable[[], float],
-    variant: Variant | None = None,
+    strategy: Strategy, client: Client, resource: Resource, namespace: str | None, random: Callable[[], float]
 ) -> Rehearsal:
-    """Start an informer, and end it once it has been synced for a second; without a variant, of plain objects."""
-    variant = variant or Variant(strategy.name)
-    run = _Run(strategy, variant, random)
-    target = WatchTarget(resource, namespace, variant.selectors, LONGEST_LINE)
-    driver = Driver(run.machine, client, target, variant.representation, emit=run.emit, note=run.note, heard=run.hear)
+    """Start an informer of whole objects as JSON, and end it once it has been synced for a second."""
+    run = _Run(strategy, random)
+    target = WatchTarget(resource, namespace, Selectors(), LONGEST_LINE)
+    driver = Driver(run.machine, client, target, Representation.PLAIN, emit=run.emit, note=run.note, heard=run.hear)
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(driver.run())
         await run.until_over()
-        rehearsal = run.result(driver.representation)
+        rehearsal = run.result()
         driver.halt(Reason.SHUTDOWN)
     return rehearsal
-
-
-def combined(runs: Sequence[Rehearsal]) -> Rehearsal:
-    """Return the rehearsals of informers that started together as one: it is synced when all of them are."""
-    times = [run.synced for run in runs]
-    synced = [time for time in times if time is not None]
-    other = next((run for run in runs if run.by != run.strategy), runs[0])
-    return replace(
-        other,
-        synced=max(synced) if len(synced) == len(runs) else None,
-        requests=sum(run.requests for run in runs),
-        pages=sum(run.pages for run in runs),
-        objects=sum(run.objects for run in runs),
-        size=sum(run.size for run in runs),
-        events=sum(run.events for run in runs),
-        waiting=sum(run.waiting for run in runs),
-        throttled=sum(run.throttled for run in runs),
-        expired_lists=sum(run.expired_lists for run in runs),
-        expired_watches=sum(run.expired_watches for run in runs),
-        fell_back=any(run.fell_back for run in runs),
-        failure=next((run.failure for run in runs if run.failure), None),
-        informers=len(runs),
-    )
 
 
 class _CountingMachine(Machine):
@@ -170,9 +131,8 @@ class _Traffic:
 class _Run:
     """The state of one rehearsal while it runs."""
 
-    def __init__(self, strategy: Strategy, variant: Variant, random: Callable[[], float]) -> None:
-        self.machine = _CountingMachine(strategy, variant.page_size, random)
-        self._variant = variant
+    def __init__(self, strategy: Strategy, random: Callable[[], float]) -> None:
+        self.machine = _CountingMachine(strategy, PAGE_SIZE, random)
         self._over = asyncio.Event()
         self._began = time.monotonic()
         self._list: ListDone | None = None
@@ -249,7 +209,7 @@ class _Run:
         if self._settling:
             self._settling.cancel()
 
-    def result(self, representation: Representation) -> Rehearsal:
+    def result(self) -> Rehearsal:
         machine = self.machine
         return Rehearsal(
             strategy=machine.strategy.name,
@@ -266,6 +226,4 @@ class _Run:
             expired_watches=self._expired.total() - self._expired[Phase.LIST],
             fell_back=self._fell_back,
             failure=None if self._synced is not None else self._failure,
-            variant=self._variant,
-            representation=representation,
         )

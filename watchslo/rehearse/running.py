@@ -21,7 +21,7 @@ from watchslo.model import SERVICE, Reading, Resource
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.oldest_revision import try_revision
 from watchslo.rehearse.apiserver_process import ProcessReading, cost_between, read_process
-from watchslo.rehearse.census import Census, list_namespaces, take_census
+from watchslo.rehearse.census import Census, take_census
 from watchslo.rehearse.headroom import ANY_NAMESPACE, RehearsalRecord
 from watchslo.rehearse.list_source import (
     ApiserverVersion,
@@ -34,9 +34,9 @@ from watchslo.rehearse.list_source import (
     parse_version,
 )
 from watchslo.rehearse.plan import RehearseOptions, list_objects, may_starve, plan
-from watchslo.rehearse.rehearsal import Rehearsal, combined, rehearse_once
+from watchslo.rehearse.rehearsal import Rehearsal, rehearse_once
+from watchslo.rehearse.strategies import ZERO, needs_revision, protocol
 from watchslo.rehearse.trial import Trial
-from watchslo.rehearse.variant import ZERO, Variant
 from watchslo.rehearse.zero_watch import rehearse_zero
 from watchslo.timeline.format import counted, duration
 from watchslo.watch.failure import Failure, Reason
@@ -45,7 +45,6 @@ from watchslo.watch.headroom import FIRST, TooOld
 PAUSE_SECONDS = 1.0  # between two rehearsals, so that the apiserver can collect its garbage
 LOOK_SECONDS = 0.2  # between two looks whether a plugin is awaited
 UNLIMITED = 1e6  # requests a second: an informer asks for the next page as soon as it has one
-MOST_NAMESPACES = 200
 SECRETS = "secrets"
 
 
@@ -106,7 +105,6 @@ class RehearsalRun:
         self._options = options
         self._progress = progress
         self._version: ApiserverVersion | None = None
-        self._namespaces: list[str] = []
         self._done = 0
 
     async def run(self, trials: list[Trial]) -> None:
@@ -132,8 +130,6 @@ class RehearsalRun:
     async def _prepare(self, catalogue: Catalogue) -> list[Trial]:
         """Check all resources: they exist, may be listed, and are not too large."""
         options = self._options
-        if options.dimensions.each_namespace:
-            self._namespaces = await self._list_namespaces()
         if not options.every:
             found = dict.fromkeys(catalogue.resolve(name) for name in options.resources)
             return [await self._examine(resource) for resource in found]
@@ -143,14 +139,14 @@ class RehearsalRun:
     async def _examine(self, resource: Resource) -> Trial:
         """Return the trial of a resource; raise ConfigError if it cannot be rehearsed."""
         options = self._options
-        variants = plan(options, resource)
-        sizes = list_objects(variants)
+        strategies = plan(options, resource)
+        sizes = list_objects(strategies)
         census = await take_census(self._client, resource, options.namespace, sizes=sizes)
         if isinstance(census, Failure):
             raise _refused(resource, census)
         if sizes:
             self._check_size(resource, census)
-        return Trial(resource, census, variants, options.repeat)
+        return Trial(resource, census, strategies, options.repeat)
 
     def _check_size(self, resource: Resource, census: Census) -> None:
         limits = self._options.limits
@@ -181,17 +177,6 @@ class RehearsalRun:
             trial.skipped = "there are no objects"
         return trial
 
-    async def _list_namespaces(self) -> list[str]:
-        found = await list_namespaces(self._client, MOST_NAMESPACES + 1)
-        if isinstance(found, Failure):
-            raise ConfigError(f"--each-namespace: the namespaces cannot be listed: {found.message}")
-        if len(found) > MOST_NAMESPACES:
-            raise ConfigError(
-                f"--each-namespace: there are more than {MOST_NAMESPACES} namespaces, and each needs an informer; "
-                "leave this option out"
-            )
-        return found
-
     def _announce(self, trials: Sequence[Trial]) -> None:
         """Say on a terminal what is about to happen."""
         due = [trial for trial in trials if trial.skipped is None]
@@ -199,7 +184,7 @@ class RehearsalRun:
         text = f"{counted(runs, 'run')} of {counted(len(due), 'resource')}, about {decimal(size)} of objects in total"
         self._progress.console.print(f"{text}.")
         for trial in due:
-            if may_starve((variant.strategy for variant in trial.variants), trial.objects):
+            if may_starve(trial.strategies, trial.objects):
                 self._progress.console.print(f"{trial.resource.key}: a streamed list may delay its other watches.")
         self._task = self._progress.add_task("", total=runs)
 
@@ -220,17 +205,15 @@ class RehearsalRun:
         await record.begin()
         uncached = await self._has_no_cache(trial.resource)
         reading_cost = await self._cost_of_reading(trial.resource)
-        for variant in trial.planned:
+        for strategy in trial.planned:
             if self._options.every and time.monotonic() >= deadline:
                 trial.skipped = self._beyond([], trial, deadline)
                 break
-            self._progress.update(
-                self._task, description=f"{trial.resource.key}: {variant.label}", completed=self._done
-            )
+            self._progress.update(self._task, description=f"{trial.resource.key}: {strategy}", completed=self._done)
             await asyncio.sleep(PAUSE_SECONDS if self._done else 0.0)
-            revision = await self._delivered_revision(trial.resource) if variant.needs_revision else 0
+            revision = await self._delivered_revision(trial.resource) if needs_revision(strategy) else 0
             before = await read_process(self._client, trial.resource)
-            run = await self._start(variant, trial, revision)
+            run = await self._start(strategy, trial, revision)
             after = await read_process(self._client, trial.resource)
             self._done += 1
             if run.failure and run.hopeless:
@@ -244,16 +227,11 @@ class RehearsalRun:
                 break
         trial.headroom = await record.end()
 
-    async def _start(self, variant: Variant, trial: Trial, revision: int) -> Rehearsal:
-        places = self._namespaces if variant.each_namespace else [self._options.namespace]
-        return combined(await asyncio.gather(*(self._start_one(variant, trial, revision, at) for at in places)))
-
-    async def _start_one(self, variant: Variant, trial: Trial, revision: int, namespace: str | None) -> Rehearsal:
-        resource = trial.resource
-        if variant.strategy == ZERO:
-            expected = 0 if variant.each_namespace else trial.objects
-            return await rehearse_zero(variant, self._client, resource, namespace, expected)
-        return await rehearse_once(variant.protocol(revision), self._client, resource, namespace, random, variant)
+    async def _start(self, strategy: str, trial: Trial, revision: int) -> Rehearsal:
+        resource, namespace = trial.resource, self._options.namespace
+        if strategy == ZERO:
+            return await rehearse_zero(self._client, resource, namespace, trial.objects)
+        return await rehearse_once(protocol(strategy, revision), self._client, resource, namespace, random)
 
     async def _delivered_revision(self, resource: Resource) -> int:
         """Return the revision that a watch would have reached by now; 0 if it is unknown, for a list of any revision.
@@ -286,7 +264,7 @@ class RehearsalRun:
         self, resource: Resource, run: Rehearsal, before: ProcessReading | str, after: ProcessReading | str
     ) -> ListSource | None:
         if isinstance(before, ProcessReading) and isinstance(after, ProcessReading) and before.started == after.started:
-            found = counted_source(before.lists, after.lists, run.pages, consistent_lists(run.by, run.informers))
+            found = counted_source(before.lists, after.lists, run.pages, consistent_lists(run.by))
             if found is not None:
                 return found
         return expected_source(run.by, run.pages, self._version, cached=resource.usually_cached)

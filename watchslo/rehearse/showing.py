@@ -57,22 +57,16 @@ def advice_of(trial: Trial) -> Advice | None:
 
 def _show_one(console: Console, trial: Trial) -> None:
     found, advice = outcomes(trial.runs), advice_of(trial)
-    plain = {label: outcome for label, outcome in found.items() if not outcome.typical.variant.settings}
-    others = {label: outcome for label, outcome in found.items() if label not in plain}
     console.print(f"{trial.resource.key}, {counted(trial.objects, 'object')}", style="bold")
-    console.print(_draw(plain, advice))
-    if others:
-        console.print(_draw_settings(others))
+    console.print(_draw(found, advice))
     for outcome in found.values():
         if not outcome.holds:
-            console.print(f"{outcome.label}: {failing(outcome)}.", style="red")
+            console.print(f"{outcome.strategy}: {failing(outcome)}.", style="red")
     for note in _notes(trial.runs):
         console.print(note)
     if trial.headroom:
         console.print(headroom_sentence(trial.headroom, found))
     console.print(recommendation(advice), style="green" if advice and advice.strategy else "yellow")
-    for sentence in advice.settings if advice else ():
-        console.print(sentence)
 
 
 def recommendation(advice: Advice | None) -> str:
@@ -98,12 +92,12 @@ def _planned(trials: Sequence[Trial]) -> Table:
     table = _table()
     for name in ("RESOURCE", "OBJECTS", "A LIST", "RUNS", "IN TOTAL"):
         table.add_column(name, justify="left" if name == "RESOURCE" else "right")
-    table.add_column("VARIANTS", overflow="fold")
+    table.add_column("STRATEGIES", overflow="fold")
     for trial in trials:
         if trial.skipped is None:
             size = trial.census.size if trial.census else 0
             figures = f"{trial.objects:,}", decimal(size), f"{len(trial.planned):,}", decimal(trial.expected_size)
-            table.add_row(trial.resource.key, *figures, "; ".join(variant.label for variant in trial.variants))
+            table.add_row(trial.resource.key, *figures, ", ".join(trial.strategies))
     return table
 
 
@@ -137,25 +131,12 @@ def _draw(found: Mapping[str, Outcome], advice: Advice | None) -> Table:
     table = _table()
     table.add_column("")
     for outcome in found.values():
-        recommended = advice is not None and advice.strategy == outcome.label
+        recommended = advice is not None and advice.strategy == outcome.strategy
         style = "green" if recommended else "" if outcome.holds else "red"
-        table.add_column(outcome.label, style=style, justify="right", no_wrap=True)
+        table.add_column(outcome.strategy, style=style, justify="right", no_wrap=True)
     columns = [_figures(outcome) for outcome in found.values()]
     for label in columns[0] if columns else ():
         table.add_row(label, *(column[label] for column in columns))
-    return table
-
-
-def _draw_settings(found: Mapping[str, Outcome]) -> Table:
-    """Return a table with a row per variant with settings, of which there may be many."""
-    table = _table()
-    table.add_column("with settings", overflow="fold")
-    names = ("synced in", "requests", "objects", "size", "lists from", "apiserver CPU", "apiserver memory")
-    for name in names:
-        table.add_column(name, justify="right", no_wrap=True)
-    for outcome in found.values():
-        figures = _figures(outcome)
-        table.add_row(outcome.label, *(figures[name] for name in names), style="" if outcome.holds else "red")
     return table
 
 

@@ -9,10 +9,11 @@ import time
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
-from watchslo.kube.client import Client, WatchFrames
+from watchslo.kube.client import Client, Selectors, WatchFrames
+from watchslo.kube.representation import Representation
 from watchslo.model import Resource
 from watchslo.rehearse.rehearsal import LONGEST_LINE, PATIENCE_SECONDS, SETTLE_SECONDS, Rehearsal
-from watchslo.rehearse.variant import ZERO, Variant
+from watchslo.rehearse.strategies import ZERO
 from watchslo.watch.decode import Error, Frames
 from watchslo.watch.failure import Failure, Reason, classify_stream_error
 from watchslo.watch.guarantees import ReceivedPosition
@@ -45,23 +46,21 @@ class _Objects:
             self.arrived, self.size = received, self.received
 
 
-async def rehearse_zero(
-    variant: Variant, client: Client, resource: Resource, namespace: str | None, expected: int
-) -> Rehearsal:
+async def rehearse_zero(client: Client, resource: Resource, namespace: str | None, expected: int) -> Rehearsal:
     """Open a watch from resourceVersion=0, and end it when its objects seem to be complete; try it once.
 
-    `expected` is the number of all objects, of which a selector may leave out many.
+    `expected` is the number of objects that were counted before.
     """
     objects = _Objects(time.monotonic())
     request = WatchRequest(0, TIMEOUT_SECONDS)
     failure: Failure | None = None
-    async with client.watch(resource, namespace, variant.selectors, request, variant.representation) as opened:
+    async with client.watch(resource, namespace, Selectors(), request, Representation.PLAIN) as opened:
         if isinstance(opened, Failure):
             failure = opened
         else:
             objects.arrived = time.monotonic()
             failure = await _receive(objects, opened.frames(LONGEST_LINE), expected)
-    return _result(variant, objects, failure)
+    return _result(objects, failure)
 
 
 async def _receive(objects: _Objects, arriving: WatchFrames, expected: int) -> Failure | None:
@@ -85,7 +84,7 @@ async def _receive(objects: _Objects, arriving: WatchFrames, expected: int) -> F
     return arriving.failure
 
 
-def _result(variant: Variant, objects: _Objects, failure: Failure | None) -> Rehearsal:
+def _result(objects: _Objects, failure: Failure | None) -> Rehearsal:
     synced = None if failure or objects.arrived is None else objects.arrived - objects.began
     return Rehearsal(
         strategy=ZERO,
@@ -102,6 +101,4 @@ def _result(variant: Variant, objects: _Objects, failure: Failure | None) -> Reh
         expired_watches=int(failure is not None and failure.reason is Reason.EXPIRED),
         fell_back=False,
         failure=failure,
-        variant=variant,
-        representation=variant.representation,
     )

@@ -1,7 +1,6 @@
 """The HTTP server of the simulated apiserver: it routes requests to the cluster and encodes the responses."""
 
 import asyncio
-import gzip
 import json
 import time
 from collections import deque
@@ -27,7 +26,6 @@ from watchslo.sim.watch_connection import WatchConnection
 _WATCH_TIMEOUT_RANGE_SECONDS = (1800.0, 3600.0)
 """Lifetime of a watch without timeoutSeconds, as with kube-apiserver's --min-request-timeout."""
 _MAX_ARRIVALS = 100_000
-_COMPRESSED_FROM_BYTES = 128 * 2**10
 _OPEN_PATHS = ("/healthz", "/livez", "/readyz", "/version")
 """Paths that need no token, as with the role system:public-info-viewer."""
 _MERGE_PATCHES = ("application/merge-patch+json", "application/strategic-merge-patch+json")
@@ -201,7 +199,7 @@ class SimServer:
         self._cluster.metrics.listed(target.kind.stored, len(listing.objects))
         self._cluster.metrics.fetched(target.kind.stored, listing.fetched, cached=listing.cached)
         body = encoder.list_body(listing.objects, listing.metadata(), self._cluster.wall())
-        return _compressed(request, _answer(body, encoder.media_type))
+        return _answer(body, encoder.media_type)
 
     async def _watch(self, request: web.Request, target: RequestTarget) -> web.StreamResponse:
         options, selector = self._options(request, target)
@@ -352,15 +350,6 @@ def _json(document: object, code: int = 200, content_type: str = "application/js
 
 def _answer(body: bytes, media_type: str, code: int = 200) -> web.Response:
     return web.Response(body=body, status=code, headers={"Content-Type": media_type})
-
-
-def _compressed(request: web.Request, response: web.Response) -> web.Response:
-    """Compress a long list if the client accepts that, as apiservers do; they compress no watch."""
-    assert isinstance(response.body, bytes)
-    if "gzip" in request.headers.get("Accept-Encoding", "") and len(response.body) > _COMPRESSED_FROM_BYTES:
-        response.body = gzip.compress(response.body, compresslevel=1)
-        response.headers.update({"Content-Encoding": "gzip", "Vary": "Accept-Encoding"})
-    return response
 
 
 def _name(target: RequestTarget) -> str:

@@ -24,7 +24,7 @@ class ListRequest:
     resourceVersionMatch, without which a limit would mean exactly this revision. `absent_name` selects a name that no
     object has, so the list is empty. `absent_namespace` replaces all namespaces by one that does not exist, and has no
     selectors. `oldest` asks instead for the oldest revision that a watch may begin from; no single request answers
-    that. `gzip` accepts a compressed answer.
+    that.
     """
 
     limit: int | None = None
@@ -35,7 +35,6 @@ class ListRequest:
     oldest: bool = False
     not_older_than: int | None = None
     states_match: bool = False
-    gzip: bool = False
 
     @property
     def is_consistent(self) -> bool:

@@ -518,13 +518,10 @@ class TestListPage:
     async def test_compressed_page_has_its_size_as_sent(self, server: Server, client: Client) -> None:
         body = b'{"metadata":{"resourceVersion":"7"},"items":[' + b",".join([b"{}"] * 500) + b"]}"
         sent = gzip.compress(body)
-        server.script = [answer(sent, "200 OK", "Content-Encoding: gzip"), answer(body)]
-        page = await self.list_(client, ListRequest(gzip=True), Representation.PLAIN)
-        assert (page.items, page.size) == (500, len(sent))
-        assert "Accept-Encoding: gzip" in server.requests[0].splitlines()
+        server.script = [answer(sent, "200 OK", "Content-Encoding: gzip")]
         page = await self.list_(client, ListRequest(), Representation.PLAIN)
-        assert (page.items, page.size) == (500, len(body))
-        assert "Accept-Encoding: identity" in server.requests[1].splitlines()
+        assert (page.items, page.size) == (500, len(sent))
+        assert "Accept-Encoding: identity" in server.requests[0].splitlines()
 
     @pytest.mark.parametrize("representation", [Representation.METADATA, Representation.PLAIN])
     async def test_returns_the_objects(self, server: Server, client: Client, representation: Representation) -> None:

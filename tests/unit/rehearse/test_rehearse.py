@@ -23,13 +23,13 @@ from watchslo.kube.client import Page, TakePiece
 from watchslo.kube.credentials import ClusterPlace, PluginRun
 from watchslo.model import SERVICE, Resource
 from watchslo.rehearse.census import Census, take_census
-from watchslo.rehearse.plan import Dimensions, Limits, RehearseOptions
+from watchslo.rehearse.plan import Limits, RehearseOptions
 from watchslo.rehearse.rehearsal import Rehearsal
 from watchslo.watch.failure import ENDED, Failure, Phase, Reason, because
 from watchslo.watch.messages import ListRequest
 from watchslo.watch.strategy import STRATEGIES
 
-OPTIONS = RehearseOptions(("pods",), dimensions=Dimensions(strategies=("tail", "paged")))
+OPTIONS = RehearseOptions(("pods",), strategies=("tail", "paged"))
 EVERYTHING = replace(OPTIONS, resources=(), every=True)
 OBJECTS = 6
 RUN = Rehearsal(
@@ -237,18 +237,6 @@ def replace_process(scene: Scene) -> None:
     when_a_watch_opens(scene.cluster, lambda: figures.update(started=2e9))
 
 
-def answer_namespaces(answered: bytes | Failure) -> Callable[[Scene], None]:
-    def prepare(scene: Scene) -> None:
-        document = Door.document
-
-        async def namespaces(door: Door, path: str, accept: str = "") -> bytes | Failure:
-            return answered if path.startswith("/api/v1/namespaces?") else await document(door, path, accept)
-
-        scene.patch.setattr(Door, "document", namespaces)
-
-    return prepare
-
-
 def forbid(verb: str) -> Callable[[Scene], None]:
     def prepare(scene: Scene) -> None:
         scene.cluster.failures[verb, "pods"] = because(
@@ -272,15 +260,7 @@ def have_many_pods_and_secrets(scene: Scene) -> None:
     scene.cluster.served.append(Resource("", "v1", "secrets", namespaced=True))
 
 
-def named(*names: str) -> bytes:
-    return json.dumps({"items": [{"metadata": {"name": name}} for name in names]}).encode()
-
-
-PAGED = replace(OPTIONS, dimensions=Dimensions(strategies=("paged",)))
-SPLIT = replace(OPTIONS, dimensions=Dimensions(strategies=("paged",), each_namespace=True))
-VARIED = Dimensions(
-    strategies=("paged", "relist"), representations=("metadata",), page_sizes=(2000,), labels=("app=web",)
-)
+PAGED = replace(OPTIONS, strategies=("paged",))
 BUSY = have_objects(nodes=9, configmaps=8)
 CASES = {
     "two-strategies": Case(OPTIONS, lambda scene: scene.cluster.fail(Reason.FORBIDDEN, "metrics_page")),
@@ -291,7 +271,7 @@ CASES = {
     "each-watch-expires": Case(PAGED, refuse_watches),
     "one-429": Case(PAGED, throttle_once),
     "watch-closes-at-once": Case(
-        replace(OPTIONS, dimensions=Dimensions(strategies=("tail",))),
+        replace(OPTIONS, strategies=("tail",)),
         lambda scene: when_a_watch_opens(scene.cluster, lambda: scene.cluster.send(PODS, ENDED), times=1),
     ),
     "watch-hangs": Case(PAGED, lambda scene: scene.cluster.hanging.add("watch")),
@@ -299,11 +279,6 @@ CASES = {
     "metered-as-json": Case(OPTIONS, meter, "json"),
     "another-process": Case(PAGED, replace_process, "json"),
     "refused-by-etcd": Case(OPTIONS, lambda scene: scene.cluster.uncached.add("pods"), "json"),
-    "settings": Case(replace(OPTIONS, dimensions=VARIED)),
-    "each-namespace": Case(SPLIT, answer_namespaces(named(*"abc")), "json"),
-    "namespaces-forbidden": Case(SPLIT, answer_namespaces(because(Reason.FORBIDDEN, phase=Phase.LIST))),
-    "namespaces-unreadable": Case(SPLIT, answer_namespaces(b"<html>")),
-    "namespaces-too-many": Case(SPLIT, answer_namespaces(named(*["n"] * 201))),
     "one-namespace": Case(
         replace(OPTIONS, namespace="mine"),
         lambda scene: scene.objects.update({"/api/v1/namespaces/mine/pods": 0}),
@@ -318,9 +293,7 @@ CASES = {
     ),
     "connection-refused": Case(OPTIONS, lambda scene: scene.cluster.fail(Reason.REFUSED)),
     "too-many-objects": Case(OPTIONS, have_objects(pods=120_000)),
-    "too-many-objects-for-tail": Case(
-        replace(OPTIONS, dimensions=Dimensions(strategies=("tail",))), have_objects(pods=120_000)
-    ),
+    "too-many-objects-for-tail": Case(replace(OPTIONS, strategies=("tail",)), have_objects(pods=120_000)),
     "as-many-objects-as-allowed": Case(replace(OPTIONS, limits=Limits(objects=120_000)), have_objects(pods=120_000)),
     "too-many-bytes": Case(replace(OPTIONS, limits=Limits(size=10))),
     "too-many-bytes-at-last": Case(replace(OPTIONS, repeat=2, limits=Limits(size=1500))),
@@ -337,9 +310,6 @@ CASES = {
     "all-and-named": Case(replace(OPTIONS, every=True)),
     "neither-all-nor-named": Case(replace(OPTIONS, resources=())),
     "exclude-without-all": Case(replace(OPTIONS, exclude=("nodes",))),
-    "one-namespace-and-each": Case(replace(OPTIONS, namespace="n", dimensions=Dimensions(each_namespace=True))),
-    "page-size-without-pages": Case(replace(OPTIONS, dimensions=Dimensions(strategies=("cache",), page_sizes=(9,)))),
-    "gzip-without-lists": Case(replace(OPTIONS, dimensions=Dimensions(strategies=("stream",), gzip=True))),
 }
 
 
@@ -397,7 +367,7 @@ def test_table_states_how_the_watch_opened(
         return next(prepared)
 
     monkeypatch.setattr("watchslo.rehearse.running.rehearse_once", rehearse_once)
-    assert ask(replace(OPTIONS, dimensions=Dimensions(strategies=("stream",)), repeat=len(runs))) == 0
+    assert ask(replace(OPTIONS, strategies=("stream",), repeat=len(runs))) == 0
     assert re.search(rf"^watch from there +{shown}$", capsys.readouterr().out, re.MULTILINE)
 
 
@@ -433,7 +403,7 @@ def test_relist_asks_for_the_revision_of_the_cache(
     monkeypatch.setattr(Door, "list_page", list_page)
     cluster.link_late["service"] = 1.0  # its cache is behind etcd
     monkeypatch.setattr(cluster, "revision_at", lambda *_: 77)
-    assert ask(replace(OPTIONS, dimensions=Dimensions(strategies=("relist", "relist-paged")))) == 0
+    assert ask(replace(OPTIONS, strategies=("relist", "relist-paged"))) == 0
     assert [(one.not_older_than, one.states_match, one.limit) for one in asked] == [
         (77, False, None),
         (77, True, 500),

@@ -10,7 +10,6 @@ import pytest
 from tests.unit.monitor.cluster import PODS, Cluster, Door, Watch, because_of, line
 from watchslo.model import SERVICE
 from watchslo.rehearse.rehearsal import Rehearsal
-from watchslo.rehearse.variant import Variant
 from watchslo.rehearse.zero_watch import PATIENT_SECONDS, rehearse_zero
 from watchslo.watch.failure import ENDED, Reason
 
@@ -21,7 +20,7 @@ def client(cluster: Cluster) -> Any:
 
 
 async def rehearse(client: Any, expected: int = 4) -> Rehearsal:
-    return await rehearse_zero(Variant("watch-zero"), client, PODS, None, expected)
+    return await rehearse_zero(client, PODS, None, expected)
 
 
 def opened(cluster: Cluster, send: Callable[[Watch], object]) -> None:
