@@ -397,8 +397,7 @@ def report(
 
 @commands.command(epilog="Example:  watchslo rehearse pods deployments.apps --repeat 3")
 @click.argument("resources", metavar="[RESOURCE]...", nargs=-1)
-@click.option("--all", "every", is_flag=True, help="Rehearse every resource that can be listed and watched.")
-@click.option("--exclude", metavar="RESOURCE", multiple=True, help="Leave out of --all; can be repeated.")
+@click.option("--all", "every", is_flag=True, help="Rehearse all resources but secrets; start no run after 15 minutes.")
 @kubeconfig_option
 @context_option
 @click.option("-n", "--namespace", help="List only objects of this namespace; default: all namespaces.")
@@ -412,14 +411,11 @@ def report(
     help="List strategy; can be repeated.",
 )
 @click.option(
-    "--repeat", type=click.IntRange(min=1), default=1, show_default=True, help="Runs of each strategy, in turns."
-)
-@click.option(
-    "--max-objects",
-    type=click.IntRange(min=1),
-    default=25_000,
+    "--repeat",
+    type=click.IntRange(min=1, max=100),
+    default=1,
     show_default=True,
-    help="Refuse a resource with more objects.",
+    help="Runs of each strategy, in turns.",
 )
 @click.option(
     "--max-bytes",
@@ -428,24 +424,6 @@ def report(
     default="256Mi",
     show_default=True,
     help="Refuse a resource whose list is larger, as estimated from its first objects.",
-)
-@click.option(
-    "--max-runs",
-    type=click.IntRange(min=1),
-    default=500,
-    show_default=True,
-    help="Refuse more runs of one resource.",
-)
-@click.option(
-    "--max-total-bytes",
-    metavar="SIZE",
-    callback=_size,
-    default="2Gi",
-    show_default=True,
-    help="With --all: start no resource whose lists would exceed this in total.",
-)
-@click.option(
-    "--max-time", callback=_seconds, default="15m", show_default=True, help="With --all: start no run after so long."
 )
 @click.option("--dry-run", is_flag=True, help="Only count the objects, and print which runs there would be.")
 @output_option
@@ -477,10 +455,9 @@ def rehearse(
     Exits with 0 if all runs were done, whatever their results, 2 if one was impossible, 130 if interrupted.
     """  # noqa: D301 - click keeps the lines after this character
     from watchslo.app.rehearse import rehearse  # noqa: PLC0415 - each command imports only its own parts
-    from watchslo.rehearse.plan import Limits, RehearseOptions  # noqa: PLC0415 - the same
+    from watchslo.rehearse.options import RehearseOptions  # noqa: PLC0415 - the same
 
-    limits = Limits(*(options.pop(f"max_{name}") for name in ("objects", "bytes", "runs", "total_bytes", "time")))
-    sys.exit(rehearse(kubeconfig, context, RehearseOptions(resources, limits=limits, **options), output))
+    sys.exit(rehearse(kubeconfig, context, RehearseOptions(resources, **options), output))
 
 
 @commands.command(

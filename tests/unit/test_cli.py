@@ -138,9 +138,9 @@ doctor --config f --kubeconfig k --context c -n n --instance i --prometheus p --
 --job-selector s --cluster-label l --histograms native --dashboards d --token-file t --prometheus-token-file pt \
 --ca-file ca --insecure
 rehearse pods
-rehearse pods nodes -n n --strategy paged --strategy stream --repeat 3 --max-objects 9 -o json --kubeconfig k \
+rehearse pods nodes -n n --strategy paged --strategy stream --repeat 3 -o json --kubeconfig k \
 --context c
-rehearse --all --exclude events --max-bytes 1Gi --max-runs 5 --max-total-bytes 3Gi --max-time 90s --dry-run
+rehearse --all --max-bytes 1Gi --dry-run
 rules
 rules --config f --format plain --cluster-label c --rule-labels a=b --rule-labels c=d --runbooks r --shrink 60 \
 --job-selector s --histograms native
@@ -272,6 +272,7 @@ def test_healthy_failure_is_one_sentence(watchslo: Watchslo, capsys: pytest.Capt
         ["demo", "--duration", "long"],
         ["rehearse", "pods", "--strategy", "fly"],
         ["rehearse", "pods", "--repeat", "0"],
+        ["rehearse", "pods", "--repeat", "101"],
         ["rehearse", "pods", "--max-bytes", "many"],
         ["rules", "--format", "json"],
         ["rules", "--shrink", "0"],

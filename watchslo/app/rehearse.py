@@ -9,7 +9,7 @@ from watchslo.app.session import INTERRUPTED, run_on_loop, stop_signals
 from watchslo.app.table import plain_console
 from watchslo.kube.connect import connect
 from watchslo.kube.credentials import CredentialSource
-from watchslo.rehearse.plan import RehearseOptions
+from watchslo.rehearse.options import RehearseOptions
 from watchslo.rehearse.running import conduct
 from watchslo.rehearse.showing import show
 from watchslo.rehearse.trial import Trial

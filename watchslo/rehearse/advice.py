@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from watchslo.rehearse.headroom import Headroom
+from watchslo.rehearse.options import may_starve
 from watchslo.rehearse.outcome import Outcome, failing, runs_of, seconds, took
-from watchslo.rehearse.plan import may_starve
 from watchslo.timeline.format import counted, duration
 from watchslo.watch import strategy
 from watchslo.watch.strategy import PAGE_SIZE

@@ -21,7 +21,7 @@ from watchslo.model import SERVICE, Reading, Resource
 from watchslo.monitor.apiserver import Apiserver
 from watchslo.monitor.oldest_revision import try_revision
 from watchslo.rehearse.apiserver_process import ProcessReading, cost_between, read_process
-from watchslo.rehearse.census import Census, take_census
+from watchslo.rehearse.census import take_census
 from watchslo.rehearse.headroom import ANY_NAMESPACE, RehearsalRecord
 from watchslo.rehearse.list_source import (
     ApiserverVersion,
@@ -33,7 +33,7 @@ from watchslo.rehearse.list_source import (
     expected_source,
     parse_version,
 )
-from watchslo.rehearse.plan import RehearseOptions, list_objects, may_starve, plan
+from watchslo.rehearse.options import RehearseOptions, list_objects, may_starve
 from watchslo.rehearse.rehearsal import Rehearsal, rehearse_once
 from watchslo.rehearse.strategies import ZERO, needs_revision, protocol
 from watchslo.rehearse.trial import Trial
@@ -45,6 +45,8 @@ from watchslo.watch.headroom import FIRST, TooOld
 PAUSE_SECONDS = 1.0  # between two rehearsals, so that the apiserver can collect its garbage
 LOOK_SECONDS = 0.2  # between two looks whether a plugin is awaited
 UNLIMITED = 1e6  # requests a second: an informer asks for the next page as soon as it has one
+MOST_TOTAL_BYTES = 2 * 2**30  # of all lists with --all, which has no other limit of their number
+MOST_SECONDS = 900.0  # after which --all starts no run
 SECRETS = "secrets"
 
 
@@ -118,7 +120,7 @@ class RehearsalRun:
             return
         version = await self._client.version()
         self._version = None if isinstance(version, Failure) else parse_version(version)
-        deadline = time.monotonic() + self._options.limits.seconds
+        deadline = time.monotonic() + MOST_SECONDS
         for trial in trials:
             if self._options.every and trial.skipped is None:
                 trial.skipped = self._beyond(trials, trial, deadline)
@@ -133,37 +135,19 @@ class RehearsalRun:
         if not options.every:
             found = dict.fromkeys(catalogue.resolve(name) for name in options.resources)
             return [await self._examine(resource) for resource in found]
-        trials = [await self._examine_any(resource) for resource in catalogue.expand(options.exclude)]
+        trials = [await self._examine_any(resource) for resource in catalogue.expand()]
         return sorted(trials, key=lambda trial: (trial.skipped is not None, -trial.objects))
 
     async def _examine(self, resource: Resource) -> Trial:
         """Return the trial of a resource; raise ConfigError if it cannot be rehearsed."""
         options = self._options
-        strategies = plan(options, resource)
-        sizes = list_objects(strategies)
+        sizes = list_objects(options.chosen)
         census = await take_census(self._client, resource, options.namespace, sizes=sizes)
         if isinstance(census, Failure):
             raise _refused(resource, census)
-        if sizes:
-            self._check_size(resource, census)
-        return Trial(resource, census, strategies, options.repeat)
-
-    def _check_size(self, resource: Resource, census: Census) -> None:
-        limits = self._options.limits
-        if census.objects > limits.objects:
-            raise ConfigError(
-                f"{resource.key}: there are {census.objects:,} objects, and each rehearsal lists them all; "
-                f"pass --max-objects {census.objects} if the apiserver can handle that"
-            )
-        if census.size > limits.size:
-            raise self._too_large(resource, census.size)
-
-    def _too_large(self, resource: Resource, size: int) -> ConfigError:
-        """Return the error for a list of this size: an estimate, or what a first run has received."""
-        return ConfigError(
-            f"{resource.key}: a list of all objects has about {decimal(size)}, and each rehearsal lists them; "
-            f"pass --max-bytes {_rounded_up(size)} if the apiserver can handle that"
-        )
+        if census.size > options.max_bytes:
+            raise _too_large(resource, census.size)
+        return Trial(resource, census, options.chosen, options.repeat)
 
     async def _examine_any(self, resource: Resource) -> Trial:
         """Return the trial of one of all resources, which may be skipped."""
@@ -192,12 +176,11 @@ class RehearsalRun:
 
     def _beyond(self, trials: Sequence[Trial], trial: Trial, deadline: float) -> str | None:
         """Return why a resource is beyond the limits of all, or None."""
-        limits = self._options.limits
         if time.monotonic() >= deadline:
-            return f"the time of {duration(limits.seconds)} is over (--max-time)"
+            return f"--all starts no run after {duration(MOST_SECONDS)}; name it to rehearse it"
         received = sum(run.size for one in trials for run in one.runs)
-        if received + trial.expected_size > limits.total_size:
-            return f"its lists would exceed {decimal(limits.total_size)} in total (--max-total-bytes)"
+        if received + trial.expected_size > MOST_TOTAL_BYTES:
+            return f"the lists of --all would exceed {decimal(MOST_TOTAL_BYTES)} in total; name it to rehearse it"
         return None
 
     async def _rehearse_all(self, trial: Trial, deadline: float) -> None:
@@ -222,8 +205,8 @@ class RehearsalRun:
             source = _NO_CACHE if uncached else self._source(trial.resource, run, before, after)
             trial.runs.append(replace(run, cost=cost_between(before, after).without(reading_cost), source=source))
             await record.note()
-            if run.size > self._options.limits.size and not trial.is_complete:
-                self._stop(trial, self._too_large(trial.resource, run.size))
+            if run.size > self._options.max_bytes and not trial.is_complete:
+                self._stop(trial, _too_large(trial.resource, run.size))
                 break
         trial.headroom = await record.end()
 
@@ -279,6 +262,14 @@ def _refused(resource: Resource, failure: Failure) -> ConfigError:
             f"{resource.key}: {failure.message} A rehearsal needs the verbs list and watch, as informers do."
         )
     return ConfigError(f"{resource.key}: {failure.message}")
+
+
+def _too_large(resource: Resource, size: int) -> ConfigError:
+    """Return the error for a list of this size: an estimate, or what a first run has received."""
+    return ConfigError(
+        f"{resource.key}: a list of all objects has about {decimal(size)}, and each rehearsal lists them; "
+        f"pass --max-bytes {_rounded_up(size)} if the apiserver can handle that"
+    )
 
 
 def _reason(resource: Resource, error: ConfigError) -> str:

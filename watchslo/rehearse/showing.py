@@ -11,8 +11,8 @@ from rich.table import Table
 from watchslo.kube.credentials import ClusterPlace
 from watchslo.rehearse.advice import Advice, advise, headroom_sentence
 from watchslo.rehearse.document import document
+from watchslo.rehearse.options import RehearseOptions
 from watchslo.rehearse.outcome import Outcome, failing, outcomes
-from watchslo.rehearse.plan import RehearseOptions
 from watchslo.rehearse.rehearsal import Rehearsal
 from watchslo.rehearse.trial import Trial
 from watchslo.timeline.format import ABSENT, counted, duration

@@ -9,8 +9,8 @@ from tests.support.transcripts import of_states
 from watchslo.model import Interval
 from watchslo.rehearse.advice import LONG_SECONDS, Advice, advise, headroom_sentence
 from watchslo.rehearse.headroom import Headroom
+from watchslo.rehearse.options import STARVED_OBJECTS
 from watchslo.rehearse.outcome import Outcome, failing, outcomes
-from watchslo.rehearse.plan import STARVED_OBJECTS
 from watchslo.rehearse.rehearsal import Rehearsal
 from watchslo.watch.failure import Reason, because
 

@@ -23,7 +23,7 @@ from watchslo.kube.client import Page, TakePiece
 from watchslo.kube.credentials import ClusterPlace, PluginRun
 from watchslo.model import SERVICE, Resource
 from watchslo.rehearse.census import Census, take_census
-from watchslo.rehearse.plan import Limits, RehearseOptions
+from watchslo.rehearse.options import RehearseOptions
 from watchslo.rehearse.rehearsal import Rehearsal
 from watchslo.watch.failure import ENDED, Failure, Phase, Reason, because
 from watchslo.watch.messages import ListRequest
@@ -256,12 +256,22 @@ def have_nodes_and_no_configmaps(scene: Scene) -> None:
 
 
 def have_many_pods_and_secrets(scene: Scene) -> None:
-    have_objects(pods=120_000)(scene)
+    have_objects(pods=120_000, nodes=0, events=0, configmaps=0)(scene)
     scene.cluster.served.append(Resource("", "v1", "secrets", namespaced=True))
 
 
+def be_limited(**limits: float) -> Callable[[Scene], None]:
+    """Lower the limits of `--all`, in a cluster with more than that."""
+
+    def prepare(scene: Scene) -> None:
+        have_objects(nodes=9, configmaps=8, events=0)(scene)
+        for name, limit in limits.items():
+            scene.patch.setattr(f"watchslo.rehearse.running.MOST_{name.upper()}", limit)
+
+    return prepare
+
+
 PAGED = replace(OPTIONS, strategies=("paged",))
-BUSY = have_objects(nodes=9, configmaps=8)
 CASES = {
     "two-strategies": Case(OPTIONS, lambda scene: scene.cluster.fail(Reason.FORBIDDEN, "metrics_page")),
     "first-watch-expires": Case(replace(PAGED, repeat=2), expire_first_watch, "json"),
@@ -292,24 +302,18 @@ CASES = {
         lambda scene: scene.cluster.fail(Reason.NOT_FOUND, "watch", "nodes"),
     ),
     "connection-refused": Case(OPTIONS, lambda scene: scene.cluster.fail(Reason.REFUSED)),
-    "too-many-objects": Case(OPTIONS, have_objects(pods=120_000)),
-    "too-many-objects-for-tail": Case(replace(OPTIONS, strategies=("tail",)), have_objects(pods=120_000)),
-    "as-many-objects-as-allowed": Case(replace(OPTIONS, limits=Limits(objects=120_000)), have_objects(pods=120_000)),
-    "too-many-bytes": Case(replace(OPTIONS, limits=Limits(size=10))),
-    "too-many-bytes-at-last": Case(replace(OPTIONS, repeat=2, limits=Limits(size=1500))),
-    "too-many-bytes-of-all": Case(replace(EVERYTHING, repeat=2, exclude=("events",), limits=Limits(size=1500))),
-    "too-many-runs": Case(replace(OPTIONS, repeat=10, limits=Limits(runs=10))),
+    "too-many-bytes": Case(replace(OPTIONS, max_bytes=10)),
+    "too-many-bytes-for-tail": Case(replace(OPTIONS, strategies=("tail",), max_bytes=10)),
+    "too-many-bytes-at-last": Case(replace(OPTIONS, repeat=2, max_bytes=1500)),
+    "too-many-bytes-of-all": Case(replace(EVERYTHING, repeat=2, max_bytes=1500), have_objects(events=0)),
     "dry-run": Case(replace(OPTIONS, dry_run=True, repeat=2)),
     "dry-run-as-json": Case(replace(OPTIONS, dry_run=True), output="json"),
     "all-resources": Case(EVERYTHING, have_nodes_and_no_configmaps),
-    "all-resources-as-json": Case(
-        replace(EVERYTHING, exclude=("nodes", "events", "configmaps")), have_many_pods_and_secrets, "json"
-    ),
-    "time-is-over": Case(replace(EVERYTHING, exclude=("events",), limits=Limits(seconds=3.0)), BUSY),
-    "bytes-are-used": Case(replace(EVERYTHING, exclude=("events",), limits=Limits(total_size=4000)), BUSY),
+    "all-resources-as-json": Case(replace(EVERYTHING, max_bytes=10_000), have_many_pods_and_secrets, "json"),
+    "time-is-over": Case(EVERYTHING, be_limited(seconds=3.0)),
+    "bytes-are-used": Case(EVERYTHING, be_limited(total_bytes=4000)),
     "all-and-named": Case(replace(OPTIONS, every=True)),
     "neither-all-nor-named": Case(replace(OPTIONS, resources=())),
-    "exclude-without-all": Case(replace(OPTIONS, exclude=("nodes",))),
 }
 
 

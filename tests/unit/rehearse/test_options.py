@@ -4,32 +4,22 @@ from dataclasses import replace
 
 import pytest
 
-from watchslo.errors import ConfigError
-from watchslo.model import Resource
-from watchslo.rehearse.plan import Limits, RehearseOptions, list_objects, may_starve, plan
+from watchslo.rehearse.options import RehearseOptions, list_objects, may_starve
 from watchslo.rehearse.strategies import NAMES
 
-PODS = Resource("", "v1", "pods", namespaced=True)
 OPTIONS = RehearseOptions(("pods",))
 
 
 def test_default_are_the_strategies_that_configurations_name() -> None:
-    assert plan(OPTIONS, PODS) == ["tail", "paged", "parallel", "stream", "cache"]
+    assert OPTIONS.chosen == ["tail", "paged", "parallel", "stream", "cache"]
 
 
 def test_all_are_all_strategies() -> None:
-    assert plan(replace(OPTIONS, strategies=("all",)), PODS) == list(NAMES)
+    assert replace(OPTIONS, strategies=("all",)).chosen == list(NAMES)
 
 
 def test_each_strategy_is_rehearsed_once() -> None:
-    assert plan(replace(OPTIONS, strategies=("stream", "paged", "stream")), PODS) == ["paged", "stream"]
-
-
-def test_runs_are_limited() -> None:
-    options = replace(OPTIONS, repeat=20, limits=Limits(runs=99))
-    with pytest.raises(ConfigError, match="100 runs; choose fewer, or pass --max-runs 100"):
-        plan(options, PODS)
-    assert len(plan(replace(options, limits=Limits(runs=100)), PODS)) == 5
+    assert replace(OPTIONS, strategies=("stream", "paged", "stream")).chosen == ["paged", "stream"]
 
 
 def test_only_tail_lists_no_objects() -> None:
