@@ -101,5 +101,5 @@ def watching_all(served: FastApiservers, wrapper: Sequence[str | Path] = (), **s
 
 def _are_members(status: Any, watches: int) -> bool:
     """Return whether all watches are measured, except those of other shards."""
-    measured = sum(stream["up"] and stream["membership"] == "member" for stream in status["streams"])
+    measured = sum(stream["up"] and stream["membership"] == "member" for stream in status["watches"])
     return bool(measured) and measured == watches - status["monitor"]["shard"]["elsewhere"]

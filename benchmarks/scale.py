@@ -65,7 +65,7 @@ class Figures:
 def figures(daemon: Daemon) -> Figures:
     """Read the figures of all watches from the status."""
     status = daemon.status()
-    streams = status["streams"]
+    streams = status["watches"]
     unmeasured: Counter[str] = Counter()
     for stream in streams:
         unmeasured.update(stream["latency"]["unmeasured"])

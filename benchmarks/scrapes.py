@@ -33,7 +33,7 @@ from watchslo.serve.http import create_app
 from watchslo.serve.metrics import Detail
 from watchslo.serve.server import StatusServer, listen, url
 from watchslo.serve.snapshot_source import SnapshotSource
-from watchslo.snapshot import HistogramReading, Snapshot, StreamReading
+from watchslo.snapshot import HistogramReading, Snapshot, WatchReading
 
 APISERVERS, RESOURCES = 3, 300
 BEAT_SECONDS = 0.01  # the daemon's own 50 ms would give too few beats in an answer
@@ -103,7 +103,7 @@ class Synthetic:
     def __init__(self) -> None:
         self.feed = Feed()
         self.evaluated = asyncio.Event()
-        self.snapshot = replace(readings.SNAPSHOT, streams=tuple(_watches(0)))
+        self.snapshot = replace(readings.SNAPSHOT, watches=tuple(_watches(0)))
         self._collection = GarbageCollection(lambda: 0)
 
     async def latest(self) -> Snapshot:
@@ -117,21 +117,21 @@ class Synthetic:
             for stream in _watches(number):
                 streams.append(stream)
                 await slices.pause()
-            self.snapshot = replace(readings.SNAPSHOT, at_wall=time.time(), streams=tuple(streams))
+            self.snapshot = replace(readings.SNAPSHOT, at_wall=time.time(), watches=tuple(streams))
             self.feed.observe(self.snapshot)
             self._collection.after_evaluation(self.snapshot)
             self.evaluated.set()
             self.evaluated = asyncio.Event()
 
 
-def _watches(number: int) -> Iterator[StreamReading]:
+def _watches(number: int) -> Iterator[WatchReading]:
     kinds = (readings.TAIL, readings.STALLED)
     for apiserver in range(APISERVERS):
         for resource in range(RESOURCES):
             yield _changed(kinds[resource % len(kinds)], f"watch-{resource}", f"10.0.0.{apiserver}:6443", number)
 
 
-def _changed(stream: StreamReading, name: str, apiserver: str, number: int) -> StreamReading:
+def _changed(stream: WatchReading, name: str, apiserver: str, number: int) -> WatchReading:
     track = stream.track
     return replace(
         stream,
@@ -246,7 +246,7 @@ def _lateness(beats: Sequence[Beat]) -> str:
 
 
 def _series(detail: Detail) -> int:
-    snapshot = replace(readings.SNAPSHOT, streams=tuple(_watches(0)))
+    snapshot = replace(readings.SNAPSHOT, watches=tuple(_watches(0)))
     body = MetricsEncoder(detail).encode(snapshot, negotiate("", "")).body
     return sum(not line.startswith(b"#") for line in body.splitlines())
 

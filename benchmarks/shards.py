@@ -84,7 +84,7 @@ def _row(served: FastApiservers, index: int, shards: int, seconds: float) -> Row
         measured = until_measured(daemon).since(start)
         return Row(
             shard=index,
-            watches=len(status["streams"]),
+            watches=len(status["watches"]),
             rate=(now.received - received) / took,
             samples=measured.samples / measured.received,
             late=late,

@@ -422,7 +422,7 @@ class ReferenceReading:
 
 
 @dataclass(frozen=True, slots=True)
-class StreamReading:
+class WatchReading:
     """One watch of one resource at one apiserver.
 
     `membership` relates its revisions to the clock of `domain`: `pending` (not known yet), `member`, `foreign` (needs a
@@ -740,7 +740,7 @@ class Cause(StrEnum):
     RESOURCE_FANOUT = "resource_fanout"
     BANDWIDTH = "bandwidth"
     RELIST_STORM = "relist_storm"
-    HISTORY_SHORT = "history_short"
+    HEADROOM_SHORT = "headroom_short"
     WRITE_PATH = "write_path"
     STALLED_STREAM = "stalled_stream"
     PARKED_WATCH = "parked_watch"
@@ -784,6 +784,6 @@ class Snapshot:
     monitor: MonitorReading
     apiservers: tuple[ApiserverReading, ...]
     domains: tuple[DomainReading, ...]
-    streams: tuple[StreamReading, ...]
+    watches: tuple[WatchReading, ...]
     causes: tuple[CauseReading, ...] = ()
     overall: OverallVerdict | None = None

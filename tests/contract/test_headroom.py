@@ -35,7 +35,7 @@ async def probed(client: Client, author: Author) -> tuple[Found, int]:
 
 
 def opens(client: Client) -> int:
-    return sum(count for (kind, _), count in client.requests.items() if kind == "history")
+    return sum(count for (kind, _), count in client.requests.items() if kind == "headroom")
 
 
 @pytest.fixture(scope="module")

@@ -62,7 +62,7 @@ def test_instance_of_the_daemonset_sees_by_its_witnesses_how_late_its_apiserver_
             writes.append(writer.create(f"{NAMESPACE}/serviceaccounts", {"metadata": {"name": f"witnessed-{number}"}}))
             writes.append(writer.create(f"{NAMESPACE}/pods", pod(f"witnessed-{number}")))
             status = daemon.status()
-            (stream,) = (one for one in status["streams"] if one["watch"] == "pods")
+            (stream,) = (one for one in status["watches"] if one["watch"] == "pods")
             quantiles = [one for window in stream["latency"]["windows"] for one in window["quantiles"]]
             medians = [one["estimate"] for one in quantiles if one["q"] == 0.5]
             causes = {(cause["cause"], cause["apiserver"]) for cause in status["causes"]}
@@ -80,8 +80,8 @@ def test_instance_of_the_daemonset_sees_by_its_witnesses_how_late_its_apiserver_
         late.name: "member",
         **dict.fromkeys((each.name for each in witnesses), "witness"),
     }
-    assert {stream["apiserver"] for stream in status["streams"]} == {late.name}
-    assert scrape.value("watchslo_witnesses", state="reached") == 2
+    assert {stream["apiserver"] for stream in status["watches"]} == {late.name}
+    assert scrape.value("watchslo_witnesses_reached") == 2
     requests = {row["kind"] for one in status["apiservers"] if one["role"] == "witness" for row in one["requests"]}
     assert requests <= {"tick", "version", "discovery"}, "nothing else is asked of a witness"
     checked, wrong = daemon.contradictions(writes)
@@ -113,7 +113,7 @@ def test_load_balancer_that_moves_connections_between_apiservers_of_different_ag
             watched.until(lambda status: peers(status) == [len(lab.members)], "the apiservers are counted")
             while_kept_up(lambda: watched.daemon, partial(spread, lab, watched), blames_no_part_of_the_way)
             watched.verify()
-            hops = [hop for stream in watched.daemon.status()["streams"] for hop in stream["latency"]["hops"]]
+            hops = [hop for stream in watched.daemon.status()["watches"] for hop in stream["latency"]["hops"]]
         assert {hop["hop"] for hop in hops if hop["events"]} <= {"creation_to_storage"}
     finally:
         lab.withdraw(lab.service.url)
@@ -128,7 +128,7 @@ def spread(lab: HighAvailability, watched: Watched) -> Watched:
         least = resets(watched) + len(WATCHES)
         lab.service.switch_on("reset", connections="open")
         eventually(partial(has_closed, watched, least), "watches are closed", LOOK_SECONDS)
-        watched.until(lambda status: all(stream["up"] for stream in status["streams"]), "watches are open")
+        watched.until(lambda status: all(stream["up"] for stream in status["watches"]), "watches are open")
     watched.until_steady(UNKNOWN)
     return watched
 
@@ -167,7 +167,7 @@ def counted(watched: Watched, members: Sequence[Member]) -> dict[tuple[str, str]
         (stream["apiserver"], stream["watch"]): {name: stream[name] for name in UNTOUCHED}
         | stream["guarantees"]["violations"]
         | {"closed": [row for row in stream["closed"] if row["class"] != "deadline"]}
-        for stream in watched.daemon.status()["streams"]
+        for stream in watched.daemon.status()["watches"]
         if stream["apiserver"] in names
     }
 
@@ -203,7 +203,7 @@ def withdrawn(status: Any) -> set[str]:
 
 def is_down(hurt: Member, status: Any) -> bool:
     silent = {one["name"] for one in status["apiservers"] if one["unresponsiveFor"] is not None}
-    up = [stream["up"] for stream in status["streams"] if stream["apiserver"] == hurt.name]
+    up = [stream["up"] for stream in status["watches"] if stream["apiserver"] == hurt.name]
     return silent == {hurt.name} and not any(up)
 
 
@@ -221,7 +221,7 @@ def replaced(lab: HighAvailability, watched: Watched) -> Incident:
     lab.add()
     members = {member.name for member in lab.members}
     watched.until(
-        lambda status: {stream["apiserver"] for stream in status["streams"] if stream["up"]} == members,
+        lambda status: {stream["apiserver"] for stream in status["watches"] if stream["up"]} == members,
         "its replacement is watched",
     )
     watched.daemon.until(

@@ -202,7 +202,9 @@ def test_failing_cluster_gets_no_more_requests_than_the_limit_and_a_paused_daemo
             link.switch_on("reset")  # the pause comes while all watches are being opened again
             config_file(tmp_path, **limited(paused=True))
             daemon.process.until(
-                lambda: len(daemon.log("config_reloaded")) > 1 and not daemon.streams() and not connections(link),
+                lambda: (
+                    len(daemon.log("config_reloaded")) > 1 and not daemon.watches_by_name() and not connections(link)
+                ),
                 "nothing is watched, and no connection is left",
                 LOOK_SECONDS,
             )
@@ -212,7 +214,7 @@ def test_failing_cluster_gets_no_more_requests_than_the_limit_and_a_paused_daemo
 
 
 def up(daemon: Daemon) -> bool:
-    streams = daemon.streams()
+    streams = daemon.watches_by_name()
     return len(streams) == len(WATCHES) and all(stream["up"] for stream in streams.values())
 
 
@@ -323,13 +325,13 @@ def test_invalid_answers_are_counted_and_never_measured(tmp_path: Path) -> None:
             daemon.until(lambda scrape: min(nonsense(scrape).values()) >= CLOSES, "all nonsense counted twice")
             assert daemon.get("/healthz")[0] == 200
             assert opened(daemon.scrape()) - opened(calm) <= TRIES * len(FAULTS)
-            assert {name for name, stream in daemon.streams().items() if stream["up"]} >= {*UNHURT}
+            assert {name for name, stream in daemon.watches_by_name().items() if stream["up"]} >= {*UNHURT}
             for name, faults in FAULTS.items():
                 for fault in faults:
                     simulator.control({"name": fault, "resource": name, "on": False}, "/faults")
                 simulator.control({"resource": name, "rate": 0}, "/workload")
             daemon.process.until(
-                lambda: all(stream["up"] for stream in daemon.streams().values()), "all is well", LOOK_SECONDS
+                lambda: all(stream["up"] for stream in daemon.watches_by_name().values()), "all is well", LOOK_SECONDS
             )
             for watch in (*UNHURT, "jobs.batch"):
                 daemon.until(partial(all_judged, watch=watch, count=commits(simulator, watch)), watch)

@@ -196,5 +196,5 @@ def test_replaced_authority_reopens_the_watch_without_loss(
         rotation(daemons["authority"], old, new),
     ):
         plane.serve_as(authority.server("kube-apiserver"), authority.ca)
-        assert daemons["authority"].streams()["configmaps"]["up"], "open watches stay open"
+        assert daemons["authority"].watches_by_name()["configmaps"]["up"], "open watches stay open"
         renew(homes["authority"] / ".kube" / "ca.crt", authority.ca.read_bytes())

@@ -162,13 +162,13 @@ def test_headroom_of_each_cache_is_reported_by_one_watch(tmp_path: Path) -> None
         with Daemon(tmp_path / "daemon", "--config", config, "--kubeconfig", kubeconfig) as daemon:
 
             def found() -> dict[str, Any] | None:
-                history = {name: stream["history"] for name, stream in daemon.streams().items()}
+                history = {name: stream["headroom"] for name, stream in daemon.watches_by_name().items()}
                 return history if all(history.values()) else None
 
             reported = daemon.process.until(found, "both are reported", LOOK_SECONDS)
-            opened = daemon.scrape().total("watchslo_api_requests_total", kind="history")
+            opened = daemon.scrape().total("watchslo_api_requests_total", kind="headroom")
             after = {name: eventually(partial(oldest, simulator, name), f"{name} forgets") for name in names}
-            unknown = len(daemon.log("history_unknown"))
+            unknown = len(daemon.log("headroom_unknown"))
         for name in names:
             assert before[name] <= int(reported[name]["oldest"]) <= after[name]
             assert not reported[name]["complete"]

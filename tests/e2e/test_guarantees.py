@@ -54,7 +54,7 @@ def violations(daemon: Daemon) -> dict[str, dict[str, int]]:
     """Return the violations by apiserver and guarantee."""
     return {
         stream["apiserver"]: found
-        for stream in daemon.status()["streams"]
+        for stream in daemon.status()["watches"]
         if (found := {name: count for name, count in stream["guarantees"]["violations"].items() if count})
     }
 
@@ -137,7 +137,7 @@ def test_links_break_no_guarantee_until_one_loses_events_and_that_apiserver_is_n
         ):
 
             def checked() -> bool:
-                counts = [stream["guarantees"]["checked"]["reliable"] for stream in daemon.status()["streams"]]
+                counts = [stream["guarantees"]["checked"]["reliable"] for stream in daemon.status()["watches"]]
                 return len(counts) == len(urls) and min(counts) >= CHECKED
 
             daemon.process.until(checked, "events of both are compared", LOOK_SECONDS)
@@ -210,12 +210,12 @@ def test_types_and_selectors_are_checked_while_objects_begin_and_cease_to_match(
             for labels in ({"app": "db"}, {"tier": "1"}, {"app": "web"}, {"app": "web"}):
                 writer.patch(f"{CONFIGMAPS}/{name}", {"metadata": {"labels": labels}, "data": {"last": name}})
             writer.delete(f"{CONFIGMAPS}/{name}")
-            found = {name: stream["guarantees"]["checked"] for name, stream in daemon.streams().items()}
+            found = {name: stream["guarantees"]["checked"] for name, stream in daemon.watches_by_name().items()}
             least = min(found[name][guarantee] for name in ("web", "default") for guarantee in ("typed", "filtered"))
             return least >= SELECTED and "filtered" not in found["everything"]
 
         daemon.process.until(checked, "types and selectors are checked")
-        violated = {name: stream["guarantees"]["violations"] for name, stream in daemon.streams().items()}
+        violated = {name: stream["guarantees"]["violations"] for name, stream in daemon.watches_by_name().items()}
         assert [sum(violated[name].values()) for name in names] == [0, 0, 0], violated
 
 

@@ -58,7 +58,7 @@ def members(status: Any) -> dict[str, Any]:
 
 def watches_of(apiserver: str, status: Any) -> list[bool]:
     """Return which of its watches are open."""
-    return [one["up"] for one in status["streams"] if one["apiserver"] == apiserver]
+    return [one["up"] for one in status["watches"] if one["apiserver"] == apiserver]
 
 
 def is_well(status: Any) -> bool:

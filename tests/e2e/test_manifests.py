@@ -58,4 +58,6 @@ def assert_enough(cluster: Cluster, rights: Objects, config: Path, folder: Path)
             daemon.until_ready()
             daemon.until(lambda scrape: scrape.total(ASKED, kind="audit") > 0, "audited")
             assert daemon.scrape().total(ASKED, code="403") == 0
-            daemon.process.until(lambda: all(stream["up"] for stream in daemon.streams().values()), "all are up", 0.5)
+            daemon.process.until(
+                lambda: all(stream["up"] for stream in daemon.watches_by_name().values()), "all are up", 0.5
+            )

@@ -253,7 +253,9 @@ def agree_with(observer: Observer, measured: Measured) -> None:
     arrivals = [observer.arrivals[write.revision or 0] for write in writes]
     latest = [arrival - write.before for write, arrival in zip(writes, arrivals, strict=True)]
     earliest = [max(0.0, arrival - write.after) for write, arrival in zip(writes, arrivals, strict=True)]
-    (window,) = (each for each in measured.daemon.streams()["paged"]["latency"]["windows"] if each["name"] == "5m")
+    (window,) = (
+        each for each in measured.daemon.watches_by_name()["paged"]["latency"]["windows"] if each["name"] == "5m"
+    )
     for quantile in window["quantiles"]:
         lower, upper = np.quantile(earliest, quantile["q"]), np.quantile(latest, quantile["q"])
         slack = SLACK_SECONDS  # the values are compared, not when they come
@@ -335,7 +337,7 @@ def test_events_are_dated_by_revisions_that_are_commit_times(tmp_path: Path, con
 
             def longest() -> Any:
                 """Return the maximum of the last seconds, once there are enough events."""
-                windows = daemon.streams()["configmaps"]["latency"]["windows"]
+                windows = daemon.watches_by_name()["configmaps"]["latency"]["windows"]
                 (window,) = (one for one in windows if one["name"] == "15s")
                 return window["events"] >= SAMPLES and next((one for one in window["quantiles"] if one["q"] == 1), None)
 
@@ -345,7 +347,7 @@ def test_events_are_dated_by_revisions_that_are_commit_times(tmp_path: Path, con
 
             while_kept_up(lambda: daemon, lambda: daemon.process.until(longest, "a maximum"), judge)
             status, scrape = daemon.status(), daemon.scrape()
-    (domain,), (stream,) = status["domains"], status["streams"]
+    (domain,), (stream,) = status["domains"], status["watches"]
     assert int(domain["revision"]) > LEAST_TIMESTAMP
     assert isinstance(domain["revision"], str)
     assert isinstance(stream["revision"], str)

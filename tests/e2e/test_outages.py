@@ -101,7 +101,7 @@ def test_killed_and_then_frozen_apiserver_is_reported_once_and_loses_no_event(
         assert scrape.total("watchslo_expired_total", watch="configmaps") == 1
         assert scrape.value("watchslo_relists_total", watch="configmaps", reason="expired") == 1
         assert scrape.total("watchslo_expired_total", watch="events") == 0
-        assert any(close["class"] == "network" for close in daemon.streams()["events"]["closed"])
+        assert any(close["class"] == "network" for close in daemon.watches_by_name()["events"]["closed"])
         assert scrape.value("watchslo_clock_resets_total", domain="main") == 0
 
         apiserver.process.signal(signal.SIGSTOP)

@@ -213,7 +213,7 @@ def test_output_reveals_no_content_of_the_cluster(plane: ControlPlane, tmp_path:
             """Make events before each look: those that are received by a late loop are not compared."""
             story.some_come_and_go()
             scrape = daemon.scrape()
-            return counted(scrape, "watchslo_apiserver_own_p99_seconds") and counted(
+            return counted(scrape, "watchslo_apiserver_own_duration_seconds") and counted(
                 scrape, "watchslo_representation_delay_seconds_count"
             )
 

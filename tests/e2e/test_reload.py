@@ -55,7 +55,7 @@ def until_watching(daemon: Daemon, *watches: str) -> None:
     """Wait until exactly these are watched."""
 
     def up() -> dict[str, bool]:
-        return {name: stream["up"] for name, stream in daemon.streams().items()}
+        return {name: stream["up"] for name, stream in daemon.watches_by_name().items()}
 
     until_equal(up, dict.fromkeys(watches, True), "watches that are up", LOOK_SECONDS)
 
@@ -91,7 +91,7 @@ def test_reload_changes_only_what_differs(control_plane: ControlPlane, writer: W
         reload(tmp_path, configmaps | {"objective": {"threshold": "500ms", "events": {"target": 0.95}}}, nodes)
         until_watching(daemon, "configmaps", "nodes")
         assert events(daemon) >= known, "the figures of a watch that stays are kept"
-        stream = daemon.streams()["configmaps"]
+        stream = daemon.watches_by_name()["configmaps"]
         assert stream["latency"]["objective"]["threshold"] == 0.5
         assert (stream["relists"]["start"], stream["closed"]) == (1, [])
         assert [entry["watch"] for entry in daemon.log("objective_changed")] == ["configmaps"]
@@ -128,7 +128,7 @@ def test_custom_resource_is_watched_while_it_exists(
     arguments = ("--config", tmp_path / "watchslo.yaml", "--kubeconfig", control_plane.kubeconfig())
     with Daemon(tmp_path, *arguments) as daemon:
         daemon.until_measuring("configmaps", "nodes", "deployments.apps")
-        streams = daemon.streams()
+        streams = daemon.watches_by_name()
         assert len(streams) > 30
         assert not {GADGET, "secrets", "events", "events.events.k8s.io"} & streams.keys()
 
@@ -141,7 +141,7 @@ def test_custom_resource_is_watched_while_it_exists(
         writer.delete(f"{CRDS}/{GADGET}")
         eventually(lambda: not (is_served(writer) or GROUP in writer.served()), "gadgets are gone")
         discover()
-        daemon.process.until(lambda: GADGET not in daemon.streams(), "it is dropped", LOOK_SECONDS)
+        daemon.process.until(lambda: GADGET not in daemon.watches_by_name(), "it is dropped", LOOK_SECONDS)
         assert daemon.scrape().values("watchslo_watch_up", watch=GADGET) == []
         daemon.until_ready()
 
@@ -198,7 +198,7 @@ def test_shards_divide_the_watches_and_one_takes_over(control_plane: ControlPlan
         for daemon in daemons:
             daemon.until_ready()
             daemon.process.until(lambda: daemon.status()["verdict"], "judged", LOOK_SECONDS)  # noqa: B023 - used at once
-        mine, others = {*first.streams()}, {*second.streams()}
+        mine, others = {*first.watches_by_name()}, {*second.watches_by_name()}
         assert (mine & others, mine | others) == (set(), {*WATCHES})
         assert first.status()["monitor"]["shard"] == {"index": 0, "count": 2, "elsewhere": len(others)}
         first.until_measuring(*mine)
@@ -230,7 +230,7 @@ def test_shards_divide_the_watches_and_one_takes_over(control_plane: ControlPlan
 
         sharded(tmp_path / "watchslo-0", index=0, count=1)
         first.until_measuring(*WATCHES)
-        streams = first.streams()
+        streams = first.watches_by_name()
         assert all(streams[name]["relists"]["start"] == 1 for name in mine)
         assert not any(close["class"] == "own" for name in mine for close in streams[name]["closed"])
 

@@ -236,7 +236,7 @@ def until_named(lacking: Daemon, missing: Sequence[Missing]) -> None:
     away = {row.on for row in missing}
     lacking.until_measuring(*(watch for watch in WATCHES if watch not in away))
     lacking.until_ready()
-    streams = lacking.streams()
+    streams = lacking.watches_by_name()
     assert {streams[watch]["state"] for watch in WATCHES if watch in away} == {"away"}
     assert {streams[watch]["lastFailure"]["reason"] for watch in WATCHES if watch in away} == {"forbidden"}
 

@@ -150,7 +150,7 @@ def until_measured(daemon: Sampled) -> None:
     def counted() -> dict[tuple[str, str], int]:
         return {
             (stream["apiserver"], stream["watch"]): stream["latency"]["events"]
-            for stream in daemon.status()["streams"]
+            for stream in daemon.status()["watches"]
             if stream["up"] and stream["membership"] == "member"
         }
 
@@ -166,7 +166,7 @@ def until_measured(daemon: Sampled) -> None:
 def storages(daemon: Sampled) -> list[tuple[str, ...]]:
     """Return the watches of each domain, in order; a watch whose apiservers are in two domains appears twice."""
     found: defaultdict[str, set[str]] = defaultdict(set)
-    for stream in daemon.status()["streams"]:
+    for stream in daemon.status()["watches"]:
         found[stream["domain"]].add(stream["watch"])
     return sorted(tuple(sorted(watches)) for watches in found.values())
 
@@ -190,8 +190,8 @@ def test_storage_split_at_run_time_moves_only_what_has_moved(assets: Assets, tmp
             )
             status = daemon.status()
             assert {domain["name"]: domain["resets"] for domain in status["domains"]}["main"] == 0
-            assert {stream["domain"] for stream in status["streams"] if stream["watch"] in STAYING} == {"main"}
-            for stream in status["streams"]:
+            assert {stream["domain"] for stream in status["watches"] if stream["watch"] in STAYING} == {"main"}
+            for stream in status["watches"]:
                 restored = stream["relists"].get("domain_reset", 0)
                 assert restored <= (stream["watch"] in MOVED), (stream["watch"], restored)
             verify(daemon, {of: [*before[of].writes(), *after[of].writes()] for of in WRITTEN})
@@ -302,7 +302,7 @@ def test_caches_that_are_switched_on_and_off_are_found_and_hide_no_lag(assets: A
                     for name in ("configmaps", "events"):
                         collection, make = WRITTEN[name]
                         writer.create(collection, make(f"cached-{next(numbers)}"))
-                    found = daemon.streams()
+                    found = daemon.watches_by_name()
                     hops = {hop["hop"] for hop in found["events"]["latency"]["hops"]}
                     known = all(watch["cachedFound"] for watch in found.values())
                     quantiles = found["events"]["latency"]["windows"][0]["quantiles"]

@@ -83,7 +83,7 @@ class Watched:
         until_equal(self._memberships, {"member"}, "all watches are members")
 
     def _memberships(self) -> set[str]:
-        return {stream["membership"] for stream in self.daemon.status()["streams"]}
+        return {stream["membership"] for stream in self.daemon.status()["watches"]}
 
     def _samples(self) -> float:
         return self.daemon.scrape().total(SAMPLES)
@@ -91,7 +91,7 @@ class Watched:
 
 def _calm(status: Any, *known: str) -> bool:
     causes = {cause["cause"] for cause in status["causes"]}
-    streams = status["streams"]
+    streams = status["watches"]
     members = all(stream["up"] and stream["membership"] == "member" for stream in streams)
     return bool(streams) and members and causes <= {OVERLOADED, *known}
 

@@ -58,7 +58,7 @@ class Observed(Daemon):
 
     def measures(self) -> bool:
         """Return True if it has samples of all its watches."""
-        return all(stream["latency"]["events"] for stream in self.status()["streams"])
+        return all(stream["latency"]["events"] for stream in self.status()["watches"])
 
     def begin(self) -> None:
         """Keep the values of its counters: events before this moment waited for the daemon to start."""
@@ -88,12 +88,12 @@ class Observed(Daemon):
         }
 
     def _looks(self, label: str) -> tuple[Look, ...]:
-        streams = (stream for status in self._statuses for stream in status["streams"] if stream["watch"] == label)
+        streams = (stream for status in self._statuses for stream in status["watches"] if stream["watch"] == label)
         return tuple({look.total: look for look in map(Look.at, streams)}.values())
 
     def _clock(self, label: str) -> Clock:
         (name,) = {
-            stream["domain"] for status in self._statuses for stream in status["streams"] if stream["watch"] == label
+            stream["domain"] for status in self._statuses for stream in status["watches"] if stream["watch"] == label
         }
         first, *_, last = domains = [_domain(status, name) for status in self._statuses]
         began, ended = (datetime.fromisoformat(self._statuses[place]["at"]) for place in (0, -1))

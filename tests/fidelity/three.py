@@ -177,7 +177,7 @@ class Observation:
     def complete(self) -> bool:
         """Return True if the hops of the slow apiserver are measured."""
         self._status = self._daemon.status()
-        return any(_is_of(stream, self.slow) and len(_hops(stream)) == len(HOPS) for stream in self._status["streams"])
+        return any(_is_of(stream, self.slow) and len(_hops(stream)) == len(HOPS) for stream in self._status["watches"])
 
     def look(self, seconds: float) -> None:
         """Read the status for `seconds`; the last one covers the last minute."""
@@ -217,7 +217,7 @@ class Observation:
         )
 
     def _stream(self, name: str) -> Any:
-        (found,) = (stream for stream in self._status["streams"] if _is_of(stream, name))
+        (found,) = (stream for stream in self._status["watches"] if _is_of(stream, name))
         return found
 
 

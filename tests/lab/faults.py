@@ -420,14 +420,14 @@ FAULTS = (
         "expired-storm",
         "all watches of one resource end with 410 again and again",
         parts.expired_storm,
-        causes=(Truth(Cause.HISTORY_SHORT, watch=OVERRIDDEN),),
+        causes=(Truth(Cause.HEADROOM_SHORT, watch=OVERRIDDEN),),
         raises=(raises("expired", "WatchExpiredLoop", "WatchRelistStorm"),),
         on_call=OnCall(
             frozenset({"down", "late", "stalled", "cause"}),
             180.0,
             "all watches of one resource end with 410 every 10 s",
             (fires(180.0, "WatchExpiredLoop"),),
-            frozenset({"WatchHistoryShort"}) | LATENESS,
+            frozenset({"WatchHeadroomShort"}) | LATENESS,
             frozenset({"WatchRelistStorm"}),
         ),
     ),
@@ -441,7 +441,7 @@ FAULTS = (
         "short-history",
         "the watch cache holds 20 changes, and lists are slow",
         parts.short_history,
-        raises=(raises("forgetful", "WatchHistoryShort"),),
+        raises=(raises("forgetful", "WatchHeadroomShort"),),
     ),
     # Rights, credentials and CRDs
     Fault(

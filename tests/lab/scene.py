@@ -188,7 +188,7 @@ class Scene:
         count = len(self.setup.watches) * max(1, len(self.watched))
 
         def measured() -> bool:
-            streams = self.daemon.status()["streams"]
+            streams = self.daemon.status()["watches"]
             return len([one for one in streams if one["up"] and one["membership"] == "member"]) >= count
 
         self.daemon.process.until(measured, f"{count} watches measured", LOOK_SECONDS)

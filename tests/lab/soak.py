@@ -31,7 +31,7 @@ NAMES = {"apiserver-ended", "restart", "etcd-stopped", "reset", "truncated", "bl
 LANE = Lane(SETUP, tuple(fault for fault in FAULTS if fault.name in NAMES), name="soak")
 EXPECTED = {"listening", "ticking", "stopped", "verdict", "recovered"} | {
     *("watch_closed", "list_failed", "tick_failed", "discovery_failed", "probe_failed"),  # an apiserver was away
-    *("storage_unknown", "apiservers_uncounted", "history_unknown"),  # the same
+    *("storage_unknown", "apiservers_uncounted", "headroom_unknown"),  # the same
     *("apiserver_unresponsive", "apiserver_responsive"),  # or nothing came through a black hole
     *("relist", "gap", "unseen_changes", "cache_went_back"),  # a cache began empty, or etcd was compacted
     *("watch_stalled", "stall_over"),  # nothing came through a black hole, or etcd stood still
@@ -95,7 +95,7 @@ class DeliveryJudge(CountsJudge):
         written = {watch: scribe.answered()[-1].revision or 0 for watch, scribe in self._scribes.items()}
 
         def delivering() -> bool:
-            streams = self._daemon.streams()
+            streams = self._daemon.watches_by_name()
             return all(
                 streams[watch]["up"] and int(streams[watch]["revision"] or 0) >= newest
                 for watch, newest in written.items()
@@ -147,7 +147,7 @@ def judge_writes(daemon: Observed, scribes: Mapping[str, Scribe], since: float, 
 
 def judge_guarantees(daemon: Observed) -> None:
     """Assert that no guarantee was violated, although every event was read a second time."""
-    for watch, stream in daemon.streams().items():
+    for watch, stream in daemon.watches_by_name().items():
         guarantees = stream["guarantees"]
         print(f"{watch}: {guarantees['checked']}")
         assert {name: count for name, count in guarantees["violations"].items() if count} == {}

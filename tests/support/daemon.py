@@ -164,13 +164,13 @@ class Daemon:
     def ready(self) -> bool:
         return self.get("/readyz")[0] == 200
 
-    def streams(self) -> dict[str, Any]:
+    def watches_by_name(self) -> dict[str, Any]:
         """Return the watches in `/api/v1/status`, by name."""
-        return {stream["watch"]: stream for stream in self.status()["streams"]}
+        return {stream["watch"]: stream for stream in self.status()["watches"]}
 
     def measuring(self, *watches: str) -> bool:
         """Return True if these watches are open and their events are dated."""
-        streams = self.streams()
+        streams = self.watches_by_name()
         return all(
             watch in streams and streams[watch]["up"] and streams[watch]["membership"] == "member" for watch in watches
         )

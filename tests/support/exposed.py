@@ -126,7 +126,7 @@ def _of_watches() -> Iterable[tuple[str, dict[str, str], float]]:
             yield "watchslo_watch_guarantee_violations_total", {**labels, "guarantee": guarantee}, 0.0
         yield "watchslo_watch_up", labels, 1.0
         yield "watchslo_watch_stalled", labels, 0.0
-        yield "watchslo_watch_history_fits", labels, 1.0
+        yield "watchslo_watch_headroom_fits", labels, 1.0
 
 
 def _of_apiservers() -> Iterable[tuple[str, dict[str, str], float]]:
@@ -144,8 +144,8 @@ def _of_apiservers() -> Iterable[tuple[str, dict[str, str], float]]:
 
 def _of_instances() -> Iterable[tuple[str, dict[str, str], float]]:
     yield "watchslo_clock_resolution_seconds", {"domain": "main"}, 0.002
-    yield "watchslo_witnesses", {"state": "announced"}, 2.0
-    yield "watchslo_witnesses", {"state": "reached"}, 1.0
+    yield "watchslo_witnesses_announced", {}, 2.0
+    yield "watchslo_witnesses_reached", {}, 1.0
     yield "watchslo_apiserver_watched", {"apiserver": "service"}, 1.0
     yield "watchslo_tainted_seconds_total", {}, 0.0
     yield "watchslo_config_last_reload_successful", {}, 1.0

@@ -155,7 +155,7 @@ def incident() -> Snapshot:
     streams = tuple(replace(one, apiserver=places[number % 3]) for number, one in enumerate(watches))
     minute = readings.with_p999(readings.window("1m", 60.0, 1_234_567))
     apiservers = tuple(replace(readings.SERVICE, name=place, peers=3, combined=minute) for place in places)
-    return replace(readings.SNAPSHOT, streams=streams, apiservers=apiservers)
+    return replace(readings.SNAPSHOT, watches=streams, apiservers=apiservers)
 
 
 def test_page_fits_with_long_names_many_watches_and_on_a_phone(chromium: Browser) -> None:

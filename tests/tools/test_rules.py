@@ -131,11 +131,11 @@ REASONS = (
     Reason("WatchExpiredLoop", Fault({"watchslo_expired_total": 0.2}), 30, "1"),
     Reason("WatchGuaranteeViolated", VIOLATED, 15, "1", by_one=True),
     Reason("WatchGuaranteeViolated", counted("watchslo_time_travel_total", 10), 15, "1", worst="unknown", by_one=True),
-    Reason("WatchHistoryShort", gauge("watchslo_watch_history_fits", 0.0), 25, "1"),
+    Reason("WatchHeadroomShort", gauge("watchslo_watch_headroom_fits", 0.0), 25, "1"),
     Reason("WatchStorageSilent", STORAGE_SILENT, 15, "1", about={}),
     Reason("WatchsloClockSlow", gauge("watchslo_clock_resolution_seconds", 0.75), 25, "750ms", **MONITOR),
     Reason("WatchApiserverTicksSlow", SLOW_TICKS, 20, "1"),
-    Reason("WatchsloWitnessesUnreached", gauge("watchslo_witnesses{state=reached}", 0.0), 45, "1", **MONITOR),
+    Reason("WatchsloWitnessesUnreached", gauge("watchslo_witnesses_reached", 0.0), 45, "1", **MONITOR),
     Reason("WatchsloCoverageLow", Fault(NOT_JUDGED), 40, "1"),
     Reason("WatchsloCoverageLow", Fault(windows(undecided=1.0)), 40, "1"),
     Reason("WatchsloUnmeasurable", UNMEASURED, 60, "1"),
@@ -182,7 +182,7 @@ def test_every_alert_has_a_reason() -> None:
 def announced(apiservers: float, watched: float) -> list[dict[str, str]]:
     """Return the series of an instance that reaches no witness, of so many announced apiservers."""
     changes = {"announced": apiservers, "reached": 0.0}
-    of_witnesses: dict[str, float] = {f"watchslo_witnesses{{state={state}}}": one for state, one in changes.items()}
+    of_witnesses: dict[str, float] = {f"watchslo_witnesses_{state}": one for state, one in changes.items()}
     return World(45, faults={"a:9477": Fault({**of_witnesses, "watchslo_apiserver_watched": watched})}).series()
 
 

@@ -227,7 +227,7 @@ ENDS = Section(
                     f"min by (cluster, resource) (watch_cache_capacity{{{APISERVER_MATCHERS}}})", f"apiserver: {LEGEND}"
                 ),
                 Target(
-                    f"min by (cluster, resource) (watchslo_watch_history_revisions{{{WATCHSLO_MATCHERS}}})",
+                    f"min by (cluster, resource) (watchslo_watch_headroom_revisions{{{WATCHSLO_MATCHERS}}})",
                     f"watchslo: {LEGEND}",
                 ),
             ),
@@ -309,7 +309,7 @@ PARTS = Section(
             Unit.SECONDS,
             (
                 Target(
-                    f"max by (cluster, apiserver, of) (watchslo_apiserver_own_p99_seconds{{{OF_APISERVERS}}})",
+                    f"max by (cluster, apiserver, of) (watchslo_apiserver_own_duration_seconds{{{OF_APISERVERS}}})",
                     "{{cluster}} {{apiserver}} {{of}}",
                 ),
             ),

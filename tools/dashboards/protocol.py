@@ -126,11 +126,11 @@ RELISTS = Section(
             Unit.SECONDS,
             (
                 Target(
-                    f'min by ({WATCH_LABELS}) (watchslo_watch_history_seconds{{{OF_WATCHES}, bound="lower"}})',
+                    f'min by ({WATCH_LABELS}) (watchslo_watch_headroom_seconds{{{OF_WATCHES}, bound="lower"}})',
                     f"headroom {WATCH_LEGEND}",
                 ),
                 Target(
-                    f"max by ({WATCH_LABELS}) (watchslo_watch_history_list_seconds{{{OF_WATCHES}}})",
+                    f"max by ({WATCH_LABELS}) (watchslo_watch_headroom_list_seconds{{{OF_WATCHES}}})",
                     f"list {WATCH_LEGEND}",
                 ),
             ),
@@ -199,7 +199,12 @@ WATCHES = Section(
             "Watches that were opened. A peak means that many watches closed at once.",
             Look.STACK,
             Unit.COUNT,
-            (Target(increase("watchslo_watch_open_seconds_count", OF_APISERVERS, APISERVER_LABELS), APISERVER_LEGEND),),
+            (
+                Target(
+                    increase("watchslo_watch_open_duration_seconds_count", OF_APISERVERS, APISERVER_LABELS),
+                    APISERVER_LEGEND,
+                ),
+            ),
         ),
         Panel(
             "Closes by reason",
@@ -236,7 +241,7 @@ WATCHES = Section(
             Unit.SECONDS,
             tuple(
                 Target(
-                    quantile(q, "watchslo_watch_open_seconds", OF_APISERVERS, ("cluster", "apiserver"), "1h"),
+                    quantile(q, "watchslo_watch_open_duration_seconds", OF_APISERVERS, ("cluster", "apiserver"), "1h"),
                     f"{APISERVER_LEGEND} P{q * 100:.0f}",
                 )
                 for q in (0.5, 0.99)

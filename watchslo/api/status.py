@@ -430,7 +430,7 @@ class ReferenceStatus(ApiPart, frozen=True, kw_only=True):
     failure: str | None = None
 
 
-class StreamStatus(ApiPart, frozen=True, kw_only=True):
+class WatchStatus(ApiPart, frozen=True, kw_only=True):
     """One watch; `membership` says how its revisions relate to the clock of its domain.
 
     `catchUps` counts bursts of events after a pause that began with old ones, while the watch stayed open.
@@ -492,7 +492,7 @@ class StreamStatus(ApiPart, frozen=True, kw_only=True):
     behind_fastest: ExcessStatus | None = None
     breakdown: BreakdownStatus | None = None
     reference: ReferenceStatus | None = None
-    history: Annotated[HeadroomStatus | None, From("headroom")] = None
+    headroom: HeadroomStatus | None = None
     transport: Annotated[TransportStatus | None, From("session.transport")] = None
     last_failure: Annotated[FailureStatus | None, From("session.last_failure")] = None
     latency: Annotated[LatencyStatus, From("track")]
@@ -551,7 +551,7 @@ class StatusDocument(ApiPart, frozen=True, kw_only=True, tag_field="apiVersion",
     causes: tuple[CauseStatus, ...]
     apiservers: tuple[ApiserverStatus, ...]
     domains: tuple[DomainStatus, ...]
-    streams: tuple[StreamStatus, ...]  # the last field: `StatusEncoder` inserts them at the end
+    watches: tuple[WatchStatus, ...]  # the last field: `StatusEncoder` inserts them at the end
 
     @property
     def cluster(self) -> str | None:

@@ -93,8 +93,8 @@ def check(
 
 def _so_far(snapshot: Snapshot) -> str:
     """Count the events received: not all of them will be measured, but the user sees that events arrive."""
-    events = sum(sum(stream.received.events.values()) for stream in snapshot.streams)
-    up = sum(stream.up for stream in snapshot.streams)
+    events = sum(sum(watch.received.events.values()) for watch in snapshot.watches)
+    up = sum(watch.up for watch in snapshot.watches)
     return f"measuring {counted(up, 'watch')}: {counted(events, 'event')}"
 
 

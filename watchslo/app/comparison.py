@@ -91,9 +91,9 @@ class MinutesOfExcess:
     def observe(self, snapshot: Snapshot) -> None:
         """Take note of an evaluation."""
         found: defaultdict[str, list[ExcessReading]] = defaultdict(list)
-        for stream in snapshot.streams:
-            if stream.behind_fastest:
-                found[stream.apiserver].append(stream.behind_fastest)
+        for watch in snapshot.watches:
+            if watch.behind_fastest:
+                found[watch.apiserver].append(watch.behind_fastest)
         if found:
             self._latest = found
             self._due = min(self._due, snapshot.at_wall + MINUTE_SECONDS)

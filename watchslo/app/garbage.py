@@ -37,7 +37,7 @@ class GarbageCollection:
     def after_evaluation(self, snapshot: Snapshot) -> None:
         """Leave all present objects out of the next collections; collect all of them first if that is due."""
         now, ended = time.monotonic(), self._ended()
-        if now >= self._full_at or ended - self._collected >= max(LEAST_ENDED, len(snapshot.streams)):
+        if now >= self._full_at or ended - self._collected >= max(LEAST_ENDED, len(snapshot.watches)):
             gc.unfreeze()
             gc.collect()
             self._full_at, self._collected = now + FULL_SECONDS, ended

@@ -27,15 +27,15 @@ class GuaranteeTotal:
 def totals(snapshot: Snapshot) -> list[GuaranteeTotal]:
     """Return the total of each guarantee that a watch can be checked for, since the start of the measurement."""
     checked, violations = Counter[str](), Counter[str]()
-    for stream in snapshot.streams:
-        checked.update(stream.guarantees.checked)
-        violations.update(stream.guarantees.violations)
+    for watch in snapshot.watches:
+        checked.update(watch.guarantees.checked)
+        violations.update(watch.guarantees.violations)
     return [
         GuaranteeTotal(
             guarantee,
             checked[guarantee],
             violations[guarantee],
-            tuple(name_of(stream) for stream in snapshot.streams if stream.guarantees.violations.get(guarantee)),
+            tuple(name_of(watch) for watch in snapshot.watches if watch.guarantees.violations.get(guarantee)),
         )
         for guarantee in Guarantee
         if guarantee in checked

@@ -156,7 +156,7 @@ async def _wait(supervisor: Supervisor, period: MeasurementPeriod, progress: Pro
         await _advance(progress, starting)
         progress.update(starting, description=_start_obstacle(await supervisor.snapshot()))
     progress.remove_task(starting)
-    if any(stream.up for stream in (await supervisor.snapshot()).streams):
+    if any(watch.up for watch in (await supervisor.snapshot()).watches):
         period.began = time.monotonic()
         measuring = progress.add_task("measuring", total=period.seconds + SEAL_SECONDS)
         while not progress.finished:

@@ -27,7 +27,7 @@ from watchslo.app.view import view_of
 from watchslo.config.loading import load, narrow
 from watchslo.config.model import Config, GuaranteesConfig, WatchConfig
 from watchslo.errors import ConfigError
-from watchslo.snapshot import Snapshot, StreamReading
+from watchslo.snapshot import Snapshot, WatchReading
 from watchslo.timeline.condition import name_of
 from watchslo.timeline.format import counted, duration, some_of
 
@@ -122,7 +122,7 @@ class Verification:
     @property
     def is_checked(self) -> bool:
         """Whether an event arrived."""
-        return any(stream.received.changes for stream in self.measurement.snapshot.streams)
+        return any(watch.received.changes for watch in self.measurement.snapshot.watches)
 
     @property
     def exit_code(self) -> int:
@@ -156,7 +156,7 @@ def _with_inventory(watch: WatchConfig) -> WatchConfig:
 def _so_far(snapshot: Snapshot) -> str:
     found = totals(snapshot)
     checks = counted(sum(total.checked for total in found), "check")
-    up = counted(sum(stream.up for stream in snapshot.streams), "watch")
+    up = counted(sum(watch.up for watch in snapshot.watches), "watch")
     return f"verifying {up}: {checks}, {counted(sum(total.violations for total in found), 'violation')}"
 
 
@@ -177,7 +177,7 @@ def _print(verification: Verification) -> None:
     if verification.compared:
         console.print()
         console.print(draw(verification.compared))
-    for sentence in _about_past(measurement.snapshot.streams):
+    for sentence in _about_past(measurement.snapshot.watches):
         console.print(sentence)
     view = view_of(measurement.snapshot)
     for sentence in (*unready(view), *problems(view)):
@@ -203,9 +203,9 @@ def _no_slower(verification: Verification) -> Iterator[str]:
         yield f"No apiserver is slower than the fastest by more than {duration(verification.tolerance)}."
 
 
-def _about_past(streams: Iterable[StreamReading]) -> Iterator[str]:
+def _about_past(watches: Iterable[WatchReading]) -> Iterator[str]:
     """Yield sentences about what was read of the past; none without a replay."""
-    replays = {name_of(stream): stream.replay for stream in streams if stream.replay}
+    replays = {name_of(watch): watch.replay for watch in watches if watch.replay}
     if replays:
         yield f"Of the past came {counted(sum(replay.events for replay in replays.values()), 'event')}."
     for name, replay in replays.items():
@@ -223,22 +223,22 @@ def _document(verification: Verification) -> dict[str, object]:
         "exitCode": verification.exit_code,
         **measurement.document,
         "guarantees": document(measurement.guarantees),
-        "watches": [_watch(stream) for stream in snapshot.streams],
+        "watches": [_watch(watch) for watch in snapshot.watches],
         "notReady": list(snapshot.monitor.not_ready),
         "compared": [one.document for one in verification.compared],
     }
 
 
-def _watch(stream: StreamReading) -> dict[str, object]:
+def _watch(watch: WatchReading) -> dict[str, object]:
     return {
-        "watch": stream.watch,
-        "apiserver": stream.apiserver,
-        "resource": stream.resource,
-        "group": stream.group,
-        "events": stream.received.changes,
-        "checked": dict(stream.guarantees.checked),
-        "violations": dict(stream.guarantees.violations),
-        "state": stream.session.state,
-        "past": stream.replay and stream.replay.events,
-        "beganNow": stream.replay and stream.replay.obstacle,
+        "watch": watch.watch,
+        "apiserver": watch.apiserver,
+        "resource": watch.resource,
+        "group": watch.group,
+        "events": watch.received.changes,
+        "checked": dict(watch.guarantees.checked),
+        "violations": dict(watch.guarantees.violations),
+        "state": watch.session.state,
+        "past": watch.replay and watch.replay.events,
+        "beganNow": watch.replay and watch.replay.obstacle,
     }

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 from watchslo.api.part import decode
-from watchslo.api.status import DomainStatus, QuantileStatus, StatusDocument, StreamStatus
+from watchslo.api.status import DomainStatus, QuantileStatus, StatusDocument, WatchStatus
 from watchslo.serve.status import status_of
 from watchslo.snapshot import Snapshot
 from watchslo.timeline.condition import WatchVerdict, placed, verdict_on, verdict_on_events
@@ -111,7 +111,7 @@ def _view(status: StatusDocument) -> View:
             cluster=status.cluster,
             part=monitor.instance.part,
             elsewhere=monitor.shard.elsewhere,
-            lines=_sorted(_line(stream, clocks.get(stream.domain)) for stream in status.streams),
+            lines=_sorted(_line(watch, clocks.get(watch.domain)) for watch in status.watches),
             causes=tuple(cause.sentence for cause in status.causes),
             unproven=tuple(f"Unproven: {one.unproven}." for one in status.apiservers if one.unproven),
             not_ready=monitor.not_ready,
@@ -120,37 +120,37 @@ def _view(status: StatusDocument) -> View:
     )
 
 
-def _line(stream: StreamStatus, clock: str | None) -> Line:
+def _line(watch: WatchStatus, clock: str | None) -> Line:
     """Return the line of a watch; `clock` is why its clock does not tick, if it does not."""
-    latency, objective, failure = stream.latency, stream.latency.objective, stream.last_failure
+    latency, objective, failure = watch.latency, watch.latency.objective, watch.last_failure
     window = latency.judged
     events = window.events if window else 0
-    stalled_for, down_for = stream.stalled_for, stream.down_for
+    stalled_for, down_for = watch.stalled_for, watch.down_for
     verdict = verdict_on_events(latency.verdict, events)
-    received = sum(count for type_, count in stream.events.items() if type_ != "ERROR")
+    received = sum(count for type_, count in watch.events.items() if type_ != "ERROR")
     return Line(
-        watch=stream.watch,
-        apiserver=stream.apiserver,
-        resource=stream.resource,
-        group=stream.group,
-        state=stream.state,
-        up=stream.up,
-        membership=stream.membership,
-        audit=stream.last_audit,
+        watch=watch.watch,
+        apiserver=watch.apiserver,
+        resource=watch.resource,
+        group=watch.group,
+        state=watch.state,
+        up=watch.up,
+        membership=watch.membership,
+        audit=watch.last_audit,
         stalled_for=stalled_for,
         down_for=down_for,
         failure=failure.message if failure else None,
         reason=failure.reason if failure else None,
-        tainted=_share(latency.unmeasured, stream.events),
+        tainted=_share(latency.unmeasured, watch.events),
         received=received,
-        undated=_undated(received, objective.verdicts, latency.unmeasured, stream.membership, clock),
+        undated=_undated(received, objective.verdicts, latency.unmeasured, watch.membership, clock),
         threshold=objective.threshold,
         quantile=objective.quantile,
         min_events=objective.min_events,
         events=events,
         quantiles={one.q: one for one in window.quantiles} if window else {},
         verdict=verdict_on(verdict, objective.threshold, stalled_for=stalled_for, down_for=down_for),
-        condition=stream.condition,
+        condition=watch.condition,
     )
 
 

@@ -15,7 +15,7 @@ from watchslo.snapshot import (
     DelayPartName,
     HistogramReading,
     Hop,
-    StreamReading,
+    WatchReading,
     WindowReading,
 )
 
@@ -25,13 +25,13 @@ TOTAL, TO_CACHE = "total", "storage_to_cache"  # stages of the dispatch, as kube
 STORAGE, DISPATCH, SENDING = "etcd and cache", "dispatch", "encoding, socket and network"
 
 
-def break_down(stream: StreamReading, own: ApiserverMetricsReading | None) -> DelayBreakdown | None:
+def break_down(watch: WatchReading, own: ApiserverMetricsReading | None) -> DelayBreakdown | None:
     """Return the parts of the P99 of the last minute; None if it is not measured, or nothing divides it."""
-    total = _estimate(stream.track.windows, resolved=True)
+    total = _estimate(watch.track.windows, resolved=True)
     if own is None or total is None:
         return None
-    hop = next((one.windows for one in stream.track.hops if one.hop is Hop.STORAGE_TO_CACHE), ())
-    storage, dispatch = _estimate(hop, resolved=False), _dispatch(stream, own, of_cache=bool(hop))
+    hop = next((one.windows for one in watch.track.hops if one.hop is Hop.STORAGE_TO_CACHE), ())
+    storage, dispatch = _estimate(hop, resolved=False), _dispatch(watch, own, of_cache=bool(hop))
     if storage is None and dispatch is None:
         return None
     left, parts, missing = total, list[DelayPart](), list[str]()
@@ -54,9 +54,9 @@ def _estimate(windows: tuple[WindowReading, ...], *, resolved: bool) -> float | 
     return next((one.estimate for one in quantiles if one.q == Q and (one.resolved or not resolved)), None)
 
 
-def _dispatch(stream: StreamReading, own: ApiserverMetricsReading, *, of_cache: bool) -> float | None:
+def _dispatch(watch: WatchReading, own: ApiserverMetricsReading, *, of_cache: bool) -> float | None:
     """Return how long the dispatch took; without the way into the cache if that is measured by the hop."""
-    resource = f"{stream.resource}.{stream.group}" if stream.group else stream.resource
+    resource = f"{watch.resource}.{watch.group}" if watch.group else watch.resource
     figures = own.minute.resources.get(resource) if own.minute and own.processes == 1 else None
     if figures is None or TOTAL not in figures.dispatch:
         return None

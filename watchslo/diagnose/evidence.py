@@ -23,8 +23,8 @@ from watchslo.snapshot import (
     QuantileReading,
     Snapshot,
     StorageKind,
-    StreamReading,
     TickerReading,
+    WatchReading,
     WindowReading,
 )
 
@@ -137,7 +137,7 @@ class Watch:
     """
 
     key: Key
-    reading: StreamReading
+    reading: WatchReading
     events: tuple[int, ...]
     bytes: tuple[int, ...]
     expired: int
@@ -293,14 +293,14 @@ class Memory:
     def add(self, now: float, snapshot: Snapshot) -> Generator[None, None, None]:
         """Add a snapshot, and pause after each watch; after a pause of the process, earlier ones are out of date."""
         steps: dict[Key, Step] = {}
-        for stream in snapshot.streams:
-            steps[stream.apiserver, stream.watch] = _step(stream)
+        for watch in snapshot.watches:
+            steps[watch.apiserver, watch.watch] = _step(watch)
             yield
         if self._moments and now - self._moments[-1].now > SPAN_SECONDS:
             self._moments = []
         self._moments = [one for one in self._moments if one.now >= now - MEMORY_SECONDS]
-        streams = Counter(stream.domain for stream in snapshot.streams)
-        domains = sorted(snapshot.domains, key=lambda domain: -streams[domain.name])
+        watches = Counter(watch.domain for watch in snapshot.watches)
+        domains = sorted(snapshot.domains, key=lambda domain: -watches[domain.name])
         tainted = snapshot.monitor.tainted_seconds
         self._moments.append(Moment(now, tainted, snapshot.apiservers, domains, steps))
         present = {apiserver.name for apiserver in snapshot.apiservers}
@@ -321,12 +321,12 @@ class Memory:
         watches: dict[Key, Watch] = {}
         by_name: defaultdict[str, list[Watch]] = defaultdict(list)
         by_apiserver: defaultdict[str, list[Watch]] = defaultdict(list)
-        for stream in snapshot.streams:
-            if stream.apiserver in watched:  # else the service, if each apiserver is watched individually
-                key = stream.apiserver, stream.watch
+        for reading in snapshot.watches:
+            if reading.apiserver in watched:  # else the service, if each apiserver is watched individually
+                key = reading.apiserver, reading.watch
                 past = [(one.now, one.steps[key]) for one in self._moments if key in one.steps]
-                round_trip, polls = round_trips.get(stream.domain, 0.0), stream.apiserver in polling
-                watch = watches[key] = _watch(stream, past, base.now, round_trip, polls=polls)
+                round_trip, polls = round_trips.get(reading.domain, 0.0), reading.apiserver in polling
+                watch = watches[key] = _watch(reading, past, base.now, round_trip, polls=polls)
                 by_name[watch.name].append(watch)
                 by_apiserver[watch.apiserver].append(watch)
             yield
@@ -454,64 +454,64 @@ Past = Sequence[tuple[float, Step]]
 """The steps of one watch, each with its time in monotonic seconds; the last one is the newest."""
 
 
-def _step(stream: StreamReading) -> Step:
-    figure = _figure(stream.track.windows, *LATE[0][::2])
+def _step(watch: WatchReading) -> Step:
+    figure = _figure(watch.track.windows, *LATE[0][::2])
     return Step(
-        up=stream.up,
-        events=_events(stream),
-        bytes=stream.received.bytes,
-        expired=sum(stream.lists.expired.values()),
-        slow_consumer=sum(count for (_, reason), count in stream.outcomes.closed.items() if reason == "slow_consumer"),
-        catch_ups=stream.received.catch_ups,
-        stalls=stream.audit.stalls,
-        stuck=_is_stuck(stream, ()),
+        up=watch.up,
+        events=_events(watch),
+        bytes=watch.received.bytes,
+        expired=sum(watch.lists.expired.values()),
+        slow_consumer=sum(count for (_, reason), count in watch.outcomes.closed.items() if reason == "slow_consumer"),
+        catch_ups=watch.received.catch_ups,
+        stalls=watch.audit.stalls,
+        stuck=_is_stuck(watch, ()),
         median=figure.seconds if figure else None,
     )
 
 
-def _watch(stream: StreamReading, past: Past, since: float, round_trip: float, *, polls: bool) -> Watch:
+def _watch(watch: WatchReading, past: Past, since: float, round_trip: float, *, polls: bool) -> Watch:
     (now, last), first = past[-1], next(step for time, step in past if time >= since)
     steps = [*pairwise(step for _, step in past)][::-1]
     events = tuple(increase(old.events, new.events) for old, new in steps) or (0,)
     recent = [(old, new) for (_, old), (time, new) in pairwise(past) if time > now - AFTERMATH_SECONDS]
     blocked = _was_blocked(past, now - AFTERMATH_SECONDS)
-    slow = None if blocked else _late_figure(stream, POLLED_LATE if polls else LATE)
-    behind = stream.cache.behind_peers or 0.0
-    is_behind = behind >= (POLLED_BEHIND_SHARE if polls else BEHIND_SHARE) * stream.track.objective.threshold
+    slow = None if blocked else _late_figure(watch, POLLED_LATE if polls else LATE)
+    behind = watch.cache.behind_peers or 0.0
+    is_behind = behind >= (POLLED_BEHIND_SHARE if polls else BEHIND_SHARE) * watch.track.objective.threshold
     lateness = slow.seconds if slow else behind if is_behind else None
-    usual = None if blocked else _median(stream, round_trip)
+    usual = None if blocked else _median(watch, round_trip)
     return Watch(
-        key=(stream.apiserver, stream.watch),
-        reading=stream,
+        key=(watch.apiserver, watch.watch),
+        reading=watch,
         events=events,
         bytes=tuple(increase(old.bytes, new.bytes) for old, new in steps) or (0,),
         expired=increase(past[0][1].expired, last.expired) if increase(first.expired, last.expired) else 0,
         slow_consumer=increase(first.slow_consumer, last.slow_consumer),
         figure=slow or usual,
-        creation=_hop(stream, Hop.CREATION_TO_STORAGE, 0.5),
+        creation=_hop(watch, Hop.CREATION_TO_STORAGE, 0.5),
         lateness=lateness,
-        place=None if lateness is None else _place(stream, lateness, slow.q if slow else 0.5),
-        scattered=not blocked and _is_scattered(stream),
-        grows=_grows([step for _, step in past[-STEPS:]], GROWTH_SHARE * stream.track.objective.threshold),
-        stuck=_is_stuck(stream, events),
+        place=None if lateness is None else _place(watch, lateness, slow.q if slow else 0.5),
+        scattered=not blocked and _is_scattered(watch),
+        grows=_grows([step for _, step in past[-STEPS:]], GROWTH_SHARE * watch.track.objective.threshold),
+        stuck=_is_stuck(watch, events),
         stalls=sum(increase(old.stalls, new.stalls) for old, new in recent),
         catch_ups=sum(increase(old.catch_ups, new.catch_ups) for old, new in recent),
-        whole_late=_whole_late(stream) if lateness is None else None,
+        whole_late=_whole_late(watch) if lateness is None else None,
     )
 
 
-def _events(stream: StreamReading) -> int:
-    return sum(count for type_, count in stream.received.events.items() if type_ != "ERROR")
+def _events(watch: WatchReading) -> int:
+    return sum(count for type_, count in watch.received.events.items() if type_ != "ERROR")
 
 
-def _is_scattered(stream: StreamReading) -> bool:
+def _is_scattered(watch: WatchReading) -> bool:
     """Judge by the shortest window: a longer one mixes prompt and late events when a delay begins or ends."""
     (_, share, _), (_, _, least) = LATE[:2]
-    newest = min(stream.track.windows, key=lambda window: window.length, default=None)
+    newest = min(watch.track.windows, key=lambda window: window.length, default=None)
     if newest is None or newest.events < least:
         return False
     low, high = (one.estimate for one in newest.quantiles if one.q in (0.5, 0.9))
-    return high >= max(share * stream.track.objective.threshold, SCATTER_FACTOR * low)
+    return high >= max(share * watch.track.objective.threshold, SCATTER_FACTOR * low)
 
 
 def _grows(steps: Sequence[Step], least: float) -> bool:
@@ -520,10 +520,10 @@ def _grows(steps: Sequence[Step], least: float) -> bool:
     return len(medians) == STEPS and all(rises)
 
 
-def _is_stuck(stream: StreamReading, events: Sequence[int]) -> bool:
-    if any(events[:2]) or not stream.up:
+def _is_stuck(watch: WatchReading, events: Sequence[int]) -> bool:
+    if any(events[:2]) or not watch.up:
         return False
-    return stream.audit.stalled_for is not None or (stream.cache.behind_peers or 0.0) >= STUCK_SECONDS
+    return watch.audit.stalled_for is not None or (watch.cache.behind_peers or 0.0) >= STUCK_SECONDS
 
 
 def _was_blocked(past: Past, since: float) -> bool:
@@ -556,21 +556,21 @@ def _figure(windows: Iterable[WindowReading], q: float, least: int) -> EvidenceF
     return EvidenceFigure(q, found[0].estimate, found[1]) if found else None
 
 
-def _median(stream: StreamReading, round_trip: float) -> EvidenceFigure | None:
+def _median(watch: WatchReading, round_trip: float) -> EvidenceFigure | None:
     """Return the median, or the ticks' round trip if the median is too short to be resolved.
 
     None if the median is not resolved and the round trip itself would count as late.
     """
     q, share, least = LATE[0]
-    resolved, window = _figure(stream.track.windows, q, least), _window(stream.track.windows, least)
-    if resolved or not window or round_trip >= share * stream.track.objective.threshold:
+    resolved, window = _figure(watch.track.windows, q, least), _window(watch.track.windows, least)
+    if resolved or not window or round_trip >= share * watch.track.objective.threshold:
         return resolved
     return EvidenceFigure(q, round_trip, window.events)
 
 
-def _late_figure(stream: StreamReading, rows: Sequence[tuple[float, float, int]]) -> EvidenceFigure | None:
+def _late_figure(watch: WatchReading, rows: Sequence[tuple[float, float, int]]) -> EvidenceFigure | None:
     """Return the lowest quantile that is late by these rows, or None."""
-    threshold, windows = stream.track.objective.threshold, stream.track.windows
+    threshold, windows = watch.track.objective.threshold, watch.track.windows
     for q, share, least in rows:
         figure = _figure(windows, q, least)
         if figure and figure.seconds >= share * threshold and _is_current(windows, q, share * threshold):
@@ -584,34 +584,34 @@ def _is_current(windows: Sequence[WindowReading], q: float, seconds: float) -> b
     return newest.events < LATE[0][2] or all(one.estimate >= seconds for one in newest.quantiles if one.q == q)
 
 
-def _hop(stream: StreamReading, hop: Hop, q: float, least: int = HOP_EVENTS) -> EvidenceFigure | None:
-    windows = next((one.windows for one in stream.track.hops if one.hop is hop), ())
+def _hop(watch: WatchReading, hop: Hop, q: float, least: int = HOP_EVENTS) -> EvidenceFigure | None:
+    windows = next((one.windows for one in watch.track.hops if one.hop is hop), ())
     return _figure(windows, q, least)
 
 
-def _whole_late(stream: StreamReading) -> EvidenceFigure | None:
+def _whole_late(watch: WatchReading) -> EvidenceFigure | None:
     """Return how much later whole objects arrive, by the lowest quantile that is late."""
     for q, share, least in LATE:
-        figure = _hop(stream, Hop.ENCODING_TO_CLIENT, q, least)
-        if figure and figure.seconds >= share * stream.track.objective.threshold:
+        figure = _hop(watch, Hop.ENCODING_TO_CLIENT, q, least)
+        if figure and figure.seconds >= share * watch.track.objective.threshold:
             return figure
-    withheld = stream.reference.withheld if stream.reference else 0.0
-    return EvidenceFigure(1.0, withheld, 1) if withheld >= stream.track.objective.threshold else None
+    withheld = watch.reference.withheld if watch.reference else 0.0
+    return EvidenceFigure(1.0, withheld, 1) if withheld >= watch.track.objective.threshold else None
 
 
-def _place(stream: StreamReading, lateness: float, q: float) -> Place | None:
+def _place(watch: WatchReading, lateness: float, q: float) -> Place | None:
     """Return where most of the time is lost, or None if that is unclear.
 
     A delay after the cache that no read resolves is taken to last as long as the reads: both use the same path.
     """
     storage, client = (
         figure.seconds if figure else 0.0
-        for figure in (_hop(stream, hop, q) for hop in (Hop.STORAGE_TO_CACHE, Hop.CACHE_TO_CLIENT))
+        for figure in (_hop(watch, hop, q) for hop in (Hop.STORAGE_TO_CACHE, Hop.CACHE_TO_CLIENT))
     )
     most = MOST_SHARE * lateness
-    if stream.cache.behind and stream.cache.behind.lower >= most:
+    if watch.cache.behind and watch.cache.behind.lower >= most:
         return Place.STORAGE
     if storage >= max(most, CLEAR_FACTOR * client):
         return Place.STORAGE
-    reads = stream.cache.round_trip or 0.0
+    reads = watch.cache.round_trip or 0.0
     return Place.CLIENT if max(client, reads) >= most and storage < most else None

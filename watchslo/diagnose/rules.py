@@ -550,7 +550,7 @@ def _stalled(evidence: Evidence, apiserver: str | None, name: str, watches: Sequ
     )
 
 
-def _history_short(evidence: Evidence, _: Collection[Key]) -> Iterator[Finding]:
+def _headroom_short(evidence: Evidence, _: Collection[Key]) -> Iterator[Finding]:
     """The headroom is too short. This explains no delay, so other rules still judge these watches."""
     by_name: dict[str, list[Watch]] = defaultdict(list)
     for watch in evidence.watches.values():
@@ -573,7 +573,7 @@ def _short_headroom(apiserver: str | None, name: str, watches: Sequence[Watch]) 
     if not measured:
         count = max(watch.expired for watch in watches)
         sentence = f"The watch of {name} received 410 Expired {count} times within a minute."
-        return Finding(Cause.HISTORY_SHORT, apiserver, name, Confidence.MEDIUM, sentence)
+        return Finding(Cause.HEADROOM_SHORT, apiserver, name, Confidence.MEDIUM, sentence)
     least = min(measured, key=lambda headroom: headroom.seconds.upper)
     confidence = Confidence.HIGH if least.list_measured else Confidence.MEDIUM
     takes = "takes" if least.list_measured else "would take"
@@ -581,7 +581,7 @@ def _short_headroom(apiserver: str | None, name: str, watches: Sequence[Watch]) 
         f"A client of {name} gets a 410 after {seconds(least.seconds.upper)} without a watch, and a full list {takes} "
         f"{seconds(least.list_seconds or 0.0)}."
     )
-    return Finding(Cause.HISTORY_SHORT, apiserver, name, confidence, sentence)
+    return Finding(Cause.HEADROOM_SHORT, apiserver, name, confidence, sentence)
 
 
 def _write_path(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
@@ -751,8 +751,8 @@ TABLE = (
         "watch cache of {watch}: apiserver_watch_cache_events_received_total must increase.",
     ),
     CauseRule(
-        Cause.HISTORY_SHORT,
-        _history_short,
+        Cause.HEADROOM_SHORT,
+        _headroom_short,
         "Let clients of {watch} start faster, for example with streamed lists: `watchslo rehearse` compares the list "
         "strategies. Watch caches size themselves within bounds: watch_cache_capacity.",
     ),

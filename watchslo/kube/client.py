@@ -103,7 +103,7 @@ _CLASSES = {
     "probe_cache": RequestClass.PROBE,
     "detect_cache": RequestClass.PROBE,
     "detect_storage": RequestClass.PROBE,
-    "history": RequestClass.PROBE,
+    "headroom": RequestClass.PROBE,
     "metrics_page": RequestClass.PROBE,
 }
 

@@ -312,7 +312,7 @@ class ClockAssignment:
 
     def _reset(self, clock: DomainClock, tick: Reading) -> None:
         """Start over with a tick: earlier revisions mean nothing after the storage was restored."""
-        self._log.warning("domain_reset", domain=clock.name, streams=len(clock.numbers))
+        self._log.warning("domain_reset", domain=clock.name, watches=len(clock.numbers))
         clock.reset(tick)
         for number in clock.numbers:
             self._start_over(self._watches[number])

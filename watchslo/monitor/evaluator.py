@@ -70,7 +70,7 @@ class Evaluator:
         However often it is called, the watches are not read again. The first watches are shown before an evaluation.
         """
         now, kept = time.monotonic(), self._evaluated.snapshot
-        if kept is None or not kept.streams:
+        if kept is None or not kept.watches:
             return await self.snapshot()
         return self._evaluated.at(now) or self._evaluated.keep(self._snapshots.refresh(kept), now)
 
@@ -154,8 +154,8 @@ class Evaluator:
         """Let clocks tick more often for a while if that would decide something."""
         now = time.monotonic()
         for clock in self._watches.clocks:
-            streams = (stream for stream in snapshot.streams if stream.domain == clock.name)
-            clock.sharpen(burst_wish(streams, snapshot.causes, clock.burst_gap(now)), now)
+            watches = (watch for watch in snapshot.watches if watch.domain == clock.name)
+            clock.sharpen(burst_wish(watches, snapshot.causes, clock.burst_gap(now)), now)
 
 
 @dataclass(slots=True)

@@ -215,7 +215,7 @@ class HeadroomProber:
     def _put_off(self, known: _ResourceState, failure: Failure, now: float) -> None:
         """Try again later; after a 429 the apiserver gets no probes of other resources either."""
         known.doubted = None
-        known.failures.record("history_unknown", failure)
+        known.failures.record("headroom_unknown", failure)
         if failure.action is Action.WAIT:
             known.due = now + known.right.pause(failure, now, REFUSED_SECONDS) * (0.5 + self._random())
             return
@@ -234,7 +234,7 @@ class HeadroomProber:
         lists = round(reading.list_seconds, 3) if reading.list_seconds is not None else None
         log = self._log.bind(resource=resource.key, list_seconds=lists)
         if known.short:
-            log.warning("history_short", seconds=round(reading.seconds.upper, 3))
+            log.warning("headroom_short", seconds=round(reading.seconds.upper, 3))
         else:
             log.info("history_long_enough", seconds=round(reading.seconds.lower, 3), complete=reading.complete)
 

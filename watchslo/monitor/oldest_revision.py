@@ -59,7 +59,7 @@ async def find_oldest(
 
 
 async def try_list(
-    client: Client, resource: Resource, namespace: str, revision: int, kind: str = "history"
+    client: Client, resource: Resource, namespace: str, revision: int, kind: str = "headroom"
 ) -> Outcome | Failure:
     """Read nothing at exactly a revision of the storage; return whether the revision is compacted."""
     answer = await client.read_nothing(resource, namespace, kind, at=revision)
@@ -73,7 +73,7 @@ async def try_revision(
     resource: Resource,
     namespace: str,
     revision: int,
-    kind: str = "history",
+    kind: str = "headroom",
     *,
     on_sent: OnSent = lambda: None,
 ) -> Outcome | Failure:

@@ -37,8 +37,8 @@ from watchslo.snapshot import (
     SessionReading,
     ShardReading,
     Snapshot,
-    StreamReading,
     TickerReading,
+    WatchReading,
 )
 from watchslo.watch.audit import detection_seconds
 from watchslo.watch.failure import UNUSABLE
@@ -69,17 +69,17 @@ class SnapshotBuilder:
 
     async def take(self, causes: tuple[CauseReading, ...]) -> Snapshot:
         """Return all readings of this moment, with these causes; watches are read in slices."""
-        slices, streams = WorkSlices(), []
+        slices, watches = WorkSlices(), []
         for watch in self._watches.all:
             if self._watches.runs(watch):  # it may have ended during a pause
-                streams.append(read_watch(watch, self._watches))
+                watches.append(read_watch(watch, self._watches))
             await slices.pause()
         return Snapshot(
             at_wall=time.time(),
             monitor=self._read_monitor(),
             apiservers=self._read_apiservers(),
             domains=self._read_domains(),
-            streams=tuple(streams),
+            watches=tuple(watches),
             causes=causes,
         )
 
@@ -140,7 +140,7 @@ class SnapshotBuilder:
         return replace(reading, time_travel=replace(reading.time_travel, revisions=None))
 
 
-def read_watch(watch: MonitoredWatch, watches: WatchSet) -> StreamReading:
+def read_watch(watch: MonitoredWatch, watches: WatchSet) -> WatchReading:
     """Return everything that is shown of a watch that runs."""
     identity, session, statistics = watch.identity, watch.session, watch.statistics
     health, cache_clock = watches.health(watch), watches.cache_prober.clock_of(identity.source)
@@ -148,7 +148,7 @@ def read_watch(watch: MonitoredWatch, watches: WatchSet) -> StreamReading:
     is_unresponsive = identity.apiserver.unresponsive_for(now) is not None
     counts = statistics.clock.domain.counts
     received = _read_received(session, now)
-    reading = StreamReading(
+    reading = WatchReading(
         watch=identity.label,
         group=identity.resource.group,
         resource=identity.resource.plural,

@@ -44,7 +44,7 @@ from watchslo.watch.failure import Reason
 
 HEADROOM_SHARE = 0.1  # of all probes: a headroom changes slowly
 NEEDED_SHARE = 0.2  # of its threshold: for a watch as late as this, the hops are worth separating
-PROBING = ("audits", "history", "storage")  # tasks of each apiserver that send requests of their own
+PROBING = ("audits", "headroom", "storage")  # tasks of each apiserver that send requests of their own
 SLOW_TICK_SECONDS = 0.075  # more than through the fastest apiserver: reads of the cache show on which side that is lost
 
 
@@ -251,7 +251,7 @@ class WatchSet:
         headroom = None
         if self._config.judges_quantiles:
             headroom = HeadroomProber(watches.values, apiserver, self._headroom_probes_per_second, self._random)
-            self._tasks.start(("history", apiserver.name), headroom.run)
+            self._tasks.start(("headroom", apiserver.name), headroom.run)
         self._served[apiserver.name] = _ServedApiserver(apiserver, watches, auditor, headroom)
 
     async def _leave(self, apiserver: Apiserver) -> None:

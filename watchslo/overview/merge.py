@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
-from watchslo.api.status import LatencyStatus, ObjectiveStatus, StatusDocument, StreamStatus, TickerStatus
+from watchslo.api.status import LatencyStatus, ObjectiveStatus, StatusDocument, TickerStatus, WatchStatus
 from watchslo.model import SERVICE, shard_name
 from watchslo.snapshot import WindowVerdict
 from watchslo.timeline.condition import placed
@@ -100,9 +100,9 @@ class Fleet:
         return [one for one in self.reports if one.failure is not None]
 
     @cached_property
-    def streams(self) -> list[tuple[str, StatusDocument, StreamStatus]]:
+    def watches(self) -> list[tuple[str, StatusDocument, WatchStatus]]:
         """Each watch with the name and status of its instance."""
-        return [(name, status, stream) for name, status in self.current for stream in status.streams]
+        return [(name, status, watch) for name, status in self.current for watch in status.watches]
 
     @cached_property
     def shard_counts(self) -> dict[int, list[InstanceReport]]:
@@ -158,7 +158,7 @@ def _row(report: InstanceReport) -> InstanceRow:
         answers=report.failure is None,
         age=report.age if status else None,
         version=status.monitor.build.version if status else None,
-        watches=len(status.streams) if status else None,
+        watches=len(status.watches) if status else None,
     )
 
 
@@ -252,7 +252,7 @@ def opposite_verdicts(fleet: Fleet) -> Iterator[OverviewFinding]:
     """The same watch at the same apiserver is late for one instance, and in time for another one."""
     watches = _grouped(
         ((one.watch, one.apiserver, one.resource, one.group, _aim(one.latency.objective)), (name, one.latency))
-        for name, status, one in fleet.streams
+        for name, status, one in fleet.watches
         if status.monitor.instance.node is None  # each node has objects of its own
     )
     found = [
@@ -306,8 +306,7 @@ def _answers(ticker: TickerStatus) -> bool:
 def different_objectives(fleet: Fleet) -> Iterator[OverviewFinding]:
     """The same watch has different objectives."""
     watches = _grouped(
-        ((stream.watch, stream.resource, stream.group), (_aim(stream.latency.objective), name))
-        for name, _, stream in fleet.streams
+        ((one.watch, one.resource, one.group), (_aim(one.latency.objective), name)) for name, _, one in fleet.watches
     )
     found = []
     for (watch, *_), stated in watches.items():

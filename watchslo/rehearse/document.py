@@ -23,7 +23,7 @@ def document(trial: Trial, advice: Advice | None, place: ClusterPlace | None) ->
         "plan": trial.planned,
         "use": advice and advice.strategy,
         "why": advice and advice.reason,
-        "history": trial.headroom and _headroom_document(trial.headroom),
+        "headroom": trial.headroom and _headroom_document(trial.headroom),
         "runs": [_run_document(run) for run in trial.runs],
     }
 

@@ -8,7 +8,7 @@ from datetime import datetime
 import msgspec
 
 from watchslo.api.feed import PastFigures, SeriesDocument, Update
-from watchslo.api.status import CauseStatus, LatencyStatus, StatusDocument, StreamStatus, VerdictStatus
+from watchslo.api.status import CauseStatus, LatencyStatus, StatusDocument, VerdictStatus, WatchStatus
 from watchslo.report.incident import (
     BadSpan,
     CauseRecord,
@@ -92,10 +92,10 @@ def report_of(documents: DaemonDocuments, period: ReportPeriod, place: str, made
             for event in documents.update.happened
             if _within(event.at, period)
         ),
-        guarantees=tuple(_guarantees(status.streams)),
+        guarantees=tuple(_guarantees(status.watches)),
         own=OwnRecord(overloaded_seconds=monitor.tainted_seconds, notes=tuple(_notes(documents, period, made_wall))),
         now=_present(status.verdict),
-        proven_only=bool(status.streams) and not any(stream.latency.windows for stream in status.streams),
+        proven_only=bool(status.watches) and not any(watch.latency.windows for watch in status.watches),
         violated=_is_violated(documents, period),
     )
 
@@ -114,22 +114,22 @@ def _within(when: datetime, period: ReportPeriod) -> bool:
 
 
 def _watches(documents: DaemonDocuments, period: ReportPeriod) -> Iterator[WatchRecord]:
-    streams = {(stream.apiserver, stream.watch): stream for stream in documents.status.streams}
+    watches = {(watch.apiserver, watch.watch): watch for watch in documents.status.watches}
     resolutions = {domain.name: domain.resolution or 0.0 for domain in documents.status.domains}
     last = _last_minute(documents.update)
     for past in documents.series.watches:
-        stream = streams.get((past.apiserver, past.watch))
-        objective = stream.latency.objective if stream else None
-        points = _points(past, period, resolutions.get(stream.domain, 0.0) if stream else 0.0)
+        watch = watches.get((past.apiserver, past.watch))
+        objective = watch.latency.objective if watch else None
+        points = _points(past, period, resolutions.get(watch.domain, 0.0) if watch else 0.0)
         record = WatchRecord(
             watch=printable(past.watch),
             apiserver=printable(past.apiserver),
             curve=LatencyCurve(tuple(points), documents.series.step, past.quantile, past.threshold),
             minutes=tuple(_minutes(past.minutes, last, period)),
-            events=_counts(stream.latency) if stream else EventCounts(),
+            events=_counts(watch.latency) if watch else EventCounts(),
             minutes_target=objective.minutes_target if objective else None,
             events_target=objective.events_target if objective else None,
-            now=printable(stream.condition) if stream and stream.condition else None,
+            now=printable(watch.condition) if watch and watch.condition else None,
         )
         yield replace(record, silent=_silent(past, record.spans(period), objective.window) if objective else 0.0)
 
@@ -215,12 +215,12 @@ def _confidence(cause: CauseStatus) -> Confidence | None:
     return Confidence(cause.confidence) if cause.confidence in [*Confidence] else None
 
 
-def _guarantees(streams: Iterable[StreamStatus]) -> Iterator[GuaranteeCount]:
+def _guarantees(watches: Iterable[WatchStatus]) -> Iterator[GuaranteeCount]:
     checked: dict[str, int] = {}
     violations: dict[str, int] = {}
-    for stream in streams:
-        _add(checked, stream.guarantees.checked)
-        _add(violations, stream.guarantees.violations)
+    for watch in watches:
+        _add(checked, watch.guarantees.checked)
+        _add(violations, watch.guarantees.violations)
     for guarantee in dict.fromkeys((*checked, *violations)):
         yield GuaranteeCount(printable(guarantee), checked.get(guarantee, 0), violations.get(guarantee, 0))
 

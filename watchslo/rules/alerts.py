@@ -311,10 +311,10 @@ def _delivery(config: Config, builder: AlertBuilder) -> Iterator[Alert]:
 
 
 def _headroom(builder: AlertBuilder) -> Alert:
-    fits = builder.exposed("watchslo_watch_history_fits")
-    worst = builder.worst_watch("1 - watchslo_watch_history_fits{PLACE}")
+    fits = builder.exposed("watchslo_watch_headroom_fits")
+    worst = builder.worst_watch("1 - watchslo_watch_headroom_fits{PLACE}")
     return Alert(
-        "WatchHistoryShort",
+        "WatchHeadroomShort",
         WARNING,
         DELIVERY,
         builder.watches_by_apiserver(builder.majority(f"{fits} == 0")),
@@ -492,14 +492,11 @@ def _unwitnessed(builder: AlertBuilder) -> Alert:
 
     One of the announced addresses is that of the service, if the service is watched.
     """
-    announced, reached = (
-        builder.exposed("watchslo_witnesses", f'state="{state}"') for state in ("announced", "reached")
-    )
+    announced, reached = (builder.exposed(f"watchslo_witnesses_{state}") for state in ("announced", "reached"))
     service = builder.exposed("watchslo_apiserver_watched", f'apiserver="{SERVICE}"')
     on = f"on ({', '.join(builder.kept.instance)})"
     others = f"{announced} - {on} ({service} or {on} 0 * {announced}) > 0"
-    of_state = 'watchslo_witnesses{state="%s",PLACE}'
-    unreached = f"{of_state % 'announced'} - ignoring (state) {of_state % 'reached'}"
+    unreached = "watchslo_witnesses_announced{PLACE} - watchslo_witnesses_reached{PLACE}"
     return Alert(
         "WatchsloWitnessesUnreached",
         WARNING,

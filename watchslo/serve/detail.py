@@ -38,7 +38,7 @@ from watchslo.snapshot import (
     HopReading,
     ReferenceReading,
     Snapshot,
-    StreamReading,
+    WatchReading,
 )
 from watchslo.timeline.condition import MAXIMUM, P50, P99, P999, WatchCondition, quantile_of
 from watchslo.timeline.day import Minute, Minutes
@@ -78,24 +78,24 @@ def details(timeline: Timeline, name: str) -> WatchDetails:
 
 
 def _named(account: Account, name: str) -> list[WatchCondition]:
-    return [line for line in account.lines if name in (line.stream.watch, _key(line))]
+    return [line for line in account.lines if name in (line.watch.watch, _key(line))]
 
 
 def _key(line: WatchCondition) -> str:
-    return rows.key_of(line.stream.watch, line.stream.apiserver)
+    return rows.key_of(line.watch.watch, line.watch.apiserver)
 
 
 def _detail(timeline: Timeline, account: Account, line: WatchCondition) -> WatchDetail:
-    stream, snapshot = line.stream, account.snapshot
-    domain = next((one for one in snapshot.domains if one.name == stream.domain), None)
+    watch, snapshot = line.watch, account.snapshot
+    domain = next((one for one in snapshot.domains if one.name == watch.domain), None)
     row = rows.watch_line(line, domain)
-    key = stream.apiserver, stream.watch
+    key = watch.apiserver, watch.watch
     happened = [event for event in timeline.happened if key in event.watches][-MOST_HAPPENED:]
     causes = [cause for cause in snapshot.causes if affects(cause, *key)]
     return WatchDetail(
         key=row.key,
-        watch=stream.watch,
-        apiserver=stream.apiserver,
+        watch=watch.watch,
+        apiserver=watch.apiserver,
         name=line.name,
         condition=rows.shown_condition(row),
         bad=row.bad,
@@ -103,10 +103,10 @@ def _detail(timeline: Timeline, account: Account, line: WatchCondition) -> Watch
         sections=(
             _section("Now", _now(line, row)),
             _section("Last hour", _past(timeline, line, snapshot.at_wall)),
-            _section("Hops, last minute", _hops(stream)),
-            *_own(stream, snapshot),
-            _section("Guarantees", _guarantees(stream, domain, snapshot.monitor.stall_detection)),
-            _section("Watch", _protocol(stream, row)),
+            _section("Hops, last minute", _hops(watch)),
+            *_own(watch, snapshot),
+            _section("Guarantees", _guarantees(watch, domain, snapshot.monitor.stall_detection)),
+            _section("Watch", _protocol(watch, row)),
         ),
         causes=tuple(part_of(CauseStatus, cause) for cause in causes),
         happened=tuple(part_of(EventUpdate, event) for event in happened),
@@ -134,11 +134,11 @@ def _now(line: WatchCondition, row: WatchLine) -> Iterator[_Fact]:
 
 
 def _past(timeline: Timeline, line: WatchCondition, now_wall: float) -> Iterator[_Fact]:
-    key = line.stream.apiserver, line.stream.watch
+    key = line.watch.apiserver, line.watch.watch
     figures = timeline.series.figures(key, now_wall - HOUR_SECONDS)
     judged = figures.values[:, 1]
     known = np.isfinite(judged)
-    name = percentile(line.stream.track.objective.quantile)
+    name = percentile(line.watch.track.objective.quantile)
     if known.any():
         highest = int(np.nanargmax(np.where(known, judged, np.nan)))
         at = moment(float(figures.at_wall[highest]))
@@ -155,8 +155,8 @@ def _minutes(minutes: Minutes) -> str:
     return ", ".join(f"{int((minutes == minute).sum()):,} {name}" for minute, name in names.items())
 
 
-def _hops(stream: StreamReading) -> Iterator[_Fact]:
-    measured = {hop.hop: hop for hop in stream.track.hops}
+def _hops(watch: WatchReading) -> Iterator[_Fact]:
+    measured = {hop.hop: hop for hop in watch.track.hops}
     for hop, (name, why) in HOPS.items():
         yield name, _hop(measured[hop]) if hop in measured else why
 
@@ -177,19 +177,19 @@ def _hop(reading: HopReading) -> str:
     return "P50 {}, P99 {} ({})".format(*estimates, counted(minute.events, "event"))
 
 
-def _own(stream: StreamReading, snapshot: Snapshot) -> Iterator[DetailSection]:
+def _own(watch: WatchReading, snapshot: Snapshot) -> Iterator[DetailSection]:
     """Yield what the apiserver's own metrics say of the watch, if they are read."""
-    own = next((one.own_metrics for one in snapshot.apiservers if one.name == stream.apiserver), None)
+    own = next((one.own_metrics for one in snapshot.apiservers if one.name == watch.apiserver), None)
     if own is not None:
-        yield _section("Apiserver metrics, last minute", _own_facts(stream, own))
+        yield _section("Apiserver metrics, last minute", _own_facts(watch, own))
 
 
-def _own_facts(stream: StreamReading, own: ApiserverMetricsReading) -> Iterator[_Fact]:
+def _own_facts(watch: WatchReading, own: ApiserverMetricsReading) -> Iterator[_Fact]:
     yield (
         "Where the time goes",
-        _parts(stream.breakdown) if stream.breakdown else "not known: nothing divides the delay",
+        _parts(watch.breakdown) if watch.breakdown else "not known: nothing divides the delay",
     )
-    resource = f"{stream.resource}.{stream.group}" if stream.group else stream.resource
+    resource = f"{watch.resource}.{watch.group}" if watch.group else watch.resource
     figures = own.minute.resources.get(resource) if own.minute else None
     if figures:
         yield "Events into the cache", f"{figures.received:,}"
@@ -208,8 +208,8 @@ def _parts(breakdown: DelayBreakdown) -> str:
 # --- guarantees -------------------------------------------------------------------------------------------------------
 
 
-def _guarantees(stream: StreamReading, domain: DomainReading | None, detection: float | None) -> Iterator[_Fact]:
-    track, objective = stream.track, stream.track.objective
+def _guarantees(watch: WatchReading, domain: DomainReading | None, detection: float | None) -> Iterator[_Fact]:
+    track, objective = watch.track, watch.track.objective
     events = sum(objective.verdicts.values())
     judged = {"proven within": "within", "proven late": "beyond", "not proven": "uncertain"}
     shares = ", ".join(f"{_share(objective.verdicts.get(key, 0), events)} {text}" for text, key in judged.items())
@@ -222,8 +222,8 @@ def _guarantees(stream: StreamReading, domain: DomainReading | None, detection: 
     yield "Not measured", "; ".join(f"{n:,}: {NO_SAMPLE.get(why, why)}" for why, n in lost.items()) or "none"
     resolution = domain.resolution if domain else None
     yield "Resolution", f"latencies below {duration(resolution)} look alike" if resolution else ABSENT
-    yield from _checked(stream.guarantees)
-    audit = stream.audit
+    yield from _checked(watch.guarantees)
+    audit = watch.audit
     yield "Audits", f"last result: {audit.result or 'none yet'}; {counted(audit.stalls, 'stall')}"
     yield "Stall detection", "off" if detection is None else f"within {duration(detection)}"
 
@@ -247,8 +247,8 @@ def _nonzero(counts: Mapping[str, int]) -> Mapping[str, int]:
 # --- the protocol -----------------------------------------------------------------------------------------------------
 
 
-def _protocol(stream: StreamReading, row: WatchLine) -> Iterator[_Fact]:
-    session, received = stream.session, stream.received
+def _protocol(watch: WatchReading, row: WatchLine) -> Iterator[_Fact]:
+    session, received = watch.session, watch.received
     yield "State", row.state
     yield "Strategy", session.strategy
     yield "Representation", session.representation
@@ -256,13 +256,13 @@ def _protocol(stream: StreamReading, row: WatchLine) -> Iterator[_Fact]:
     yield "Revision lag", ABSENT if row.behind is None else counted(row.behind, "revision")
     age = "" if received.bookmark_age is None else f", the newest {duration(received.bookmark_age)} ago"
     yield "Bookmarks", f"{received.bookmarks:,}{age}"
-    yield "Closes", _reasons(stream.outcomes.closed)
-    yield "Relists", _counts(stream.lists.relists)
-    yield "410s", _counts(stream.lists.expired)
-    if stream.outcomes.failed_lists:
-        yield "Failed lists", _reasons(stream.outcomes.failed_lists)
-    yield from _findings(stream)
-    yield "Headroom", _headroom(stream.headroom) if stream.headroom else ABSENT
+    yield "Closes", _reasons(watch.outcomes.closed)
+    yield "Relists", _counts(watch.lists.relists)
+    yield "410s", _counts(watch.lists.expired)
+    if watch.outcomes.failed_lists:
+        yield "Failed lists", _reasons(watch.outcomes.failed_lists)
+    yield from _findings(watch)
+    yield "Headroom", _headroom(watch.headroom) if watch.headroom else ABSENT
     if transport := session.transport:
         resent = counted(transport.retransmits, "retransmit")
         yield (
@@ -273,18 +273,18 @@ def _protocol(stream: StreamReading, row: WatchLine) -> Iterator[_Fact]:
     yield "Last failure", f"{moment(failure.at_wall)} UTC, {failure.reason}: {failure.message}" if failure else "none"
 
 
-def _findings(stream: StreamReading) -> Iterator[_Fact]:
+def _findings(watch: WatchReading) -> Iterator[_Fact]:
     """Yield what only some watches have."""
-    gaps = stream.gaps
+    gaps = watch.gaps
     if (gaps.seconds if gaps.revisions is None else gaps.revisions) or gaps.unseen:
         yield "Gaps", _gaps(gaps)
-    if behind := stream.cache.behind:
+    if behind := watch.cache.behind:
         yield "Cache", f"{duration(behind.lower)} to {duration(behind.upper)} behind storage"
-    if stream.cache.behind_peers is not None:
-        yield "Lag behind peers", duration(stream.cache.behind_peers)
-    if stream.reference is not None:
-        yield "Reference", _reference(stream.reference)
-    if excess := stream.behind_fastest:
+    if watch.cache.behind_peers is not None:
+        yield "Lag behind peers", duration(watch.cache.behind_peers)
+    if watch.reference is not None:
+        yield "Reference", _reference(watch.reference)
+    if excess := watch.behind_fastest:
         yield "Behind fastest", f"P50 {duration(excess.p50)}, P99 {duration(excess.p99)}"
 
 

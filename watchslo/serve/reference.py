@@ -15,7 +15,7 @@ page is generated from the code (`make golden`). The [glossary](glossary.md) exp
   only explain an alert (kind, bytes, connection) need `full`; `/api/v1/status` has them in both cases. Additional
   series are: one for each threshold that is not yet an `le`; the histogram `watchslo_creation_to_watch_seconds`; the
   histogram `watchslo_representation_delay_seconds` for a watch with `reference`; 2 for
-  the headroom of a busy watch (metrics named `watchslo_watch_history_*`); and for a watch that is late enough to be
+  the headroom of a busy watch (metrics named `watchslo_watch_headroom_*`); and for a watch that is late enough to be
   probed, a histogram for each of two hops and 2 for the age of its cache.
 - `metrics: proven` is for instances with ticks that are too slow for quantiles. It has the metrics with a mark under
   *Proven*, with the same labels unless that column names others: at most 40 series for one watch at one apiserver.

@@ -19,8 +19,8 @@ from watchslo.snapshot import (
     QuantileReading,
     Snapshot,
     StorageKind,
-    StreamReading,
     TickerReading,
+    WatchReading,
     WindowReading,
 )
 from watchslo.timeline import condition
@@ -115,9 +115,9 @@ def key_of(watch: str, apiserver: str) -> str:
     return f"{watch}@{apiserver}"
 
 
-def resource_name(stream: StreamReading) -> str:
+def resource_name(watch: WatchReading) -> str:
     """Return the resource as kubectl takes it: `pods`, `deployments.apps`."""
-    return f"{stream.resource}.{stream.group}" if stream.group else stream.resource
+    return f"{watch.resource}.{watch.group}" if watch.group else watch.resource
 
 
 def time_of(wall: float) -> datetime:
@@ -128,37 +128,37 @@ def time_of(wall: float) -> datetime:
 def watches(account: Account) -> dict[str, WatchLine]:
     """Return the rows of all watches by their keys."""
     domains = {domain.name: domain for domain in account.snapshot.domains}
-    made = (watch_line(line, domains.get(line.stream.domain)) for line in account.lines)
+    made = (watch_line(line, domains.get(line.watch.domain)) for line in account.lines)
     return {line.key: line for line in made}
 
 
 def watch_line(line: WatchCondition, domain: DomainReading | None) -> WatchLine:
     """Return the row of one watch, whose clock is None if it is gone."""
-    stream, received = line.stream, line.stream.received
+    watch, received = line.watch, line.watch.received
     newest = domain.revision if domain and domain.kind is StorageKind.SEQUENCE else None
-    known = newest is not None and received.revision is not None and stream.membership == "member"
-    state, failure = stream.session.state, stream.session.last_failure
+    known = newest is not None and received.revision is not None and watch.membership == "member"
+    state, failure = watch.session.state, watch.session.last_failure
     made = WatchLine(
-        key=key_of(stream.watch, stream.apiserver),
-        watch=stream.watch,
-        resource=resource_name(stream),
-        apiserver=stream.apiserver,
+        key=key_of(watch.watch, watch.apiserver),
+        watch=watch.watch,
+        resource=resource_name(watch),
+        apiserver=watch.apiserver,
         name=line.name,
         condition=line.condition,
         since=time_of(line.since_wall),
-        state=f"{state} ({STORAGE[stream.membership]})" if stream.membership in STORAGE else state,
-        stalled_for=stream.audit.stalled_for,
-        threshold=stream.track.objective.threshold,
-        quantile=stream.track.objective.quantile,
+        state=f"{state} ({STORAGE[watch.membership]})" if watch.membership in STORAGE else state,
+        stalled_for=watch.audit.stalled_for,
+        threshold=watch.track.objective.threshold,
+        quantile=watch.track.objective.quantile,
         events=line.window.events,
         p50=figure(line.p50),
         judged=figure(line.judged),
         p999=figure(condition.quantile_of(line.window, condition.P999)),
         last_event=None if received.last_wall is None else time_of(received.last_wall),
         behind=max(0, (newest or 0) - (received.revision or 0)) if known else None,
-        closes=sum(count for (class_, _), count in stream.outcomes.closed.items() if class_ not in ("deadline", "own")),
-        relists=sum(count for reason, count in stream.lists.relists.items() if reason != "start"),
-        expired=sum(stream.lists.expired.values()),
+        closes=sum(count for (class_, _), count in watch.outcomes.closed.items() if class_ not in ("deadline", "own")),
+        relists=sum(count for reason, count in watch.lists.relists.items() if reason != "start"),
+        expired=sum(watch.lists.expired.values()),
         bookmark_age=received.bookmark_age,
         failed_at=time_of(failure.at_wall) if failure else None,
         failure=failure.message if failure else None,
@@ -181,19 +181,19 @@ def apiservers(snapshot: Snapshot) -> list[ApiserverLine]:
 
 
 def _apiserver(apiserver: ApiserverReading, snapshot: Snapshot) -> ApiserverLine:
-    streams = [stream for stream in snapshot.streams if stream.apiserver == apiserver.name]
+    watches = [one for one in snapshot.watches if one.apiserver == apiserver.name]
     tickers = [ticker for domain in snapshot.domains for ticker in domain.tickers if ticker.apiserver == apiserver.name]
-    behind = [stream.cache.behind_peers for stream in streams if stream.cache.behind_peers is not None]
-    excesses = [(one.behind_fastest.p50, one.behind_fastest.p99) for one in streams if one.behind_fastest]
-    known = [(one.headroom, one.watch) for one in streams if one.headroom and not one.headroom.complete]
-    headroom, watch = min(known, key=lambda one: one[0].seconds.lower, default=(None, None))
+    behind = [one.cache.behind_peers for one in watches if one.cache.behind_peers is not None]
+    excesses = [(one.behind_fastest.p50, one.behind_fastest.p99) for one in watches if one.behind_fastest]
+    known = [(one.headroom, one.watch) for one in watches if one.headroom and not one.headroom.complete]
+    headroom, shortest = min(known, key=lambda one: one[0].seconds.lower, default=(None, None))
     made = ApiserverLine(
         name=apiserver.name,
         version=apiserver.version,
         peers=apiserver.peers,
         role=apiserver.role,
-        open=sum(stream.up for stream in streams),
-        watches=len(streams),
+        open=sum(one.up for one in watches),
+        watches=len(watches),
         tick=_slowest(tickers),
         failure=next((ticker.failure for ticker in tickers if ticker.failure), None),
         p50=_of_minute(apiserver.combined, condition.P50),
@@ -203,7 +203,7 @@ def _apiserver(apiserver: ApiserverReading, snapshot: Snapshot) -> ApiserverLine
         behind_peers=max(behind, default=None),
         behind_fastest=max(excesses, default=None),
         remembers=headroom.seconds.lower if headroom else None,
-        remembers_of=watch,
+        remembers_of=shortest,
         fits=headroom.fits if headroom else None,
         causes=tuple(sorted({cause.cause for cause in snapshot.causes if cause.apiserver == apiserver.name})),
         cells=(),

@@ -84,7 +84,7 @@ def past_watches(timeline: Timeline, resource: str | None, seconds: float) -> li
     return [
         PastWatch(line, timeline.series.figures(key, since), timeline.day.of(key))
         for line in lines
-        for key in [(line.stream.apiserver, line.stream.watch)]
+        for key in [(line.watch.apiserver, line.watch.watch)]
     ]
 
 
@@ -99,17 +99,17 @@ def series(watches: Iterable[PastWatch], seconds: float, step: float) -> Iterato
 
 def names_of(line: WatchCondition) -> Sequence[str]:
     """Return the names that select a watch: its own, and that of its resource."""
-    return line.stream.watch, resource_name(line.stream)
+    return line.watch.watch, resource_name(line.watch)
 
 
 def _past(watch: PastWatch) -> PastFigures:
     line, figures = watch.line, watch.figures
     columns = {name: _rounded(figures.values[:, number]) for number, name in enumerate(COLUMNS)}
     return PastFigures(
-        watch=line.stream.watch,
-        apiserver=line.stream.apiserver,
-        threshold=line.stream.track.objective.threshold,
-        quantile=line.stream.track.objective.quantile,
+        watch=line.watch.watch,
+        apiserver=line.watch.apiserver,
+        threshold=line.watch.track.objective.threshold,
+        quantile=line.watch.track.objective.quantile,
         at=tuple(round(at, 1) for at in figures.at_wall.tolist()),
         p50=columns["p50"],
         judged=columns["judged"],

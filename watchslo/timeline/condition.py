@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from watchslo.changes import increase
 from watchslo.model import SERVICE
-from watchslo.snapshot import QuantileReading, StreamReading, WindowReading, WindowVerdict
+from watchslo.snapshot import QuantileReading, WatchReading, WindowReading, WindowVerdict
 
 NO_WINDOW = WindowReading("1m", 60.0, 0, ())  # used until a window was evaluated
 P50, P99, P999, MAXIMUM = 0.5, 0.99, 0.999, 1.0
@@ -66,7 +66,7 @@ class WatchCondition:
     `judged` is the quantile that the objective names.
     """
 
-    stream: StreamReading
+    watch: WatchReading
     window: WindowReading
     p50: QuantileReading | None
     judged: QuantileReading | None
@@ -75,12 +75,12 @@ class WatchCondition:
 
     @property
     def name(self) -> str:
-        return name_of(self.stream)
+        return name_of(self.watch)
 
 
-def name_of(stream: StreamReading) -> str:
+def name_of(watch: WatchReading) -> str:
     """Return the name of the watch, with its apiserver if there are several."""
-    return placed(stream.watch, stream.apiserver)
+    return placed(watch.watch, watch.apiserver)
 
 
 def placed(watch: str, apiserver: str) -> str:
@@ -130,11 +130,11 @@ class Judge:
         self._was_within = False
         self._doubted_wall = -math.inf  # when it was undecided last, after it had been within
 
-    def condition(self, stream: StreamReading, now_wall: float) -> WatchCondition:
+    def condition(self, watch: WatchReading, now_wall: float) -> WatchCondition:
         """Return the condition of the watch now. `within` ends every other condition; a short interruption does not."""
-        window = stream.track.judged or NO_WINDOW
-        condition = _condition(stream, window, is_late=self._proven.is_late(stream, now_wall))
-        if not self._recovery.is_proven(condition, stream, now_wall):
+        window = watch.track.judged or NO_WINDOW
+        condition = _condition(watch, window, is_late=self._proven.is_late(watch, now_wall))
+        if not self._recovery.is_proven(condition, watch, now_wall):
             condition = Condition.NOT_MEASURED
         condition = self._settled(condition, now_wall)
         began, seen = self._spans.get(condition, (now_wall, now_wall))
@@ -143,9 +143,9 @@ class Judge:
         self._spans = {} if condition is Condition.WITHIN else self._spans
         self._spans.pop(Condition.WITHIN, None)
         self._spans[condition] = began, now_wall
-        self._recovery.note(condition, began, stream, now_wall)
-        p50, judged = quantile_of(window, P50), quantile_of(window, stream.track.objective.quantile)
-        return WatchCondition(stream, window, p50, judged, condition, began)
+        self._recovery.note(condition, began, watch, now_wall)
+        p50, judged = quantile_of(window, P50), quantile_of(window, watch.track.objective.quantile)
+        return WatchCondition(watch, window, p50, judged, condition, began)
 
     def _settled(self, condition: Condition, now_wall: float) -> Condition:
         """Return `undecided` for a moment longer: events at the end of a fault make a watch flap."""
@@ -164,13 +164,13 @@ class _ProvenEvents:
         self._beyond: int | None = None
         self._late_wall = -math.inf
 
-    def is_late(self, stream: StreamReading, now_wall: float) -> bool:
+    def is_late(self, watch: WatchReading, now_wall: float) -> bool:
         """Return True if an event of the last minute is proven late and there are no quantiles."""
-        beyond, before = stream.track.objective.verdicts.get("beyond", 0), self._beyond
+        beyond, before = watch.track.objective.verdicts.get("beyond", 0), self._beyond
         self._beyond = beyond
         if before is not None and increase(before, beyond):
             self._late_wall = now_wall
-        return stream.track.proven_only and now_wall - self._late_wall < PROVEN_SECONDS
+        return watch.track.proven_only and now_wall - self._late_wall < PROVEN_SECONDS
 
 
 class _Recovery:
@@ -183,32 +183,32 @@ class _Recovery:
         self._samples: int | None = None  # at the last evaluation that was bad; None if nothing was
         self._bad_wall = 0.0
 
-    def is_proven(self, condition: Condition, stream: StreamReading, now_wall: float) -> bool:
+    def is_proven(self, condition: Condition, watch: WatchReading, now_wall: float) -> bool:
         """Return False for a condition that is well, while nothing shows that the bad one is over."""
         if condition not in WELL or self._samples is None:
             return True
-        if stream.track.timespan.total > self._samples:
+        if watch.track.timespan.total > self._samples:
             return True
         return condition is not Condition.WITHIN and now_wall - self._bad_wall >= RECOVERY_SECONDS
 
-    def note(self, condition: Condition, began_wall: float, stream: StreamReading, now_wall: float) -> None:
+    def note(self, condition: Condition, began_wall: float, watch: WatchReading, now_wall: float) -> None:
         """Take in the condition of an evaluation; a watch that only reopens was not bad."""
         if condition in BAD and (condition is not Condition.CLOSED or now_wall - began_wall >= CLOSED_SECONDS):
-            self._samples, self._bad_wall = stream.track.timespan.total, now_wall
+            self._samples, self._bad_wall = watch.track.timespan.total, now_wall
         elif condition in WELL:
             self._samples = None
 
 
-def _condition(stream: StreamReading, window: WindowReading, *, is_late: bool) -> Condition:
-    if stream.unresponsive:
+def _condition(watch: WatchReading, window: WindowReading, *, is_late: bool) -> Condition:
+    if watch.unresponsive:
         return Condition.UNRESPONSIVE
-    if stream.audit.stalled_for is not None:
+    if watch.audit.stalled_for is not None:
         return Condition.STALLED
-    condition = _CONDITIONS[verdict_on_events(stream.track.verdict, window.events)]
+    condition = _CONDITIONS[verdict_on_events(watch.track.verdict, window.events)]
     if is_late or condition is Condition.LATE:
         return Condition.LATE
-    if not (stream.up and stream.measurable):
-        return Condition.CLOSED if stream.measurable else Condition.NOT_MEASURED
-    if stream.track.proven_only:
+    if not (watch.up and watch.measurable):
+        return Condition.CLOSED if watch.measurable else Condition.NOT_MEASURED
+    if watch.track.proven_only:
         return Condition.CONNECTED
-    return Condition.IDLE if not window.events and stream.audit.result == IDLE else condition
+    return Condition.IDLE if not window.events and watch.audit.result == IDLE else condition

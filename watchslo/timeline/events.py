@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from watchslo.changes import increases
 from watchslo.model import apiserver_text
-from watchslo.snapshot import ApiserverReading, CauseReading, Guarantee, MonitorReading, Snapshot, StreamReading
+from watchslo.snapshot import ApiserverReading, CauseReading, Guarantee, MonitorReading, Snapshot, WatchReading
 from watchslo.timeline.condition import name_of
 from watchslo.timeline.format import counted, duration, some_of
 from watchslo.timeline.series import Key
@@ -158,22 +158,22 @@ def _of_apiserver(before: ApiserverReading, now: ApiserverReading) -> Iterator[_
 
 def _of_streams(before: Snapshot, now: Snapshot) -> Iterator[_Change]:
     """Yield one event for all watches with the same change."""
-    then = {(stream.apiserver, stream.watch): stream for stream in before.streams}
+    then = {(watch.apiserver, watch.watch): watch for watch in before.watches}
     found = defaultdict(list)
-    for stream in now.streams:
-        if last := then.get((stream.apiserver, stream.watch)):
-            for change in _of_stream(last, stream):
-                found[change].append(stream)
-    for (kind, level, text), streams in found.items():
-        yield kind, level, f"{some_of([name_of(stream) for stream in streams])}: {text}", keys_of(streams)
+    for watch in now.watches:
+        if last := then.get((watch.apiserver, watch.watch)):
+            for change in _of_stream(last, watch):
+                found[change].append(watch)
+    for (kind, level, text), watches in found.items():
+        yield kind, level, f"{some_of([name_of(watch) for watch in watches])}: {text}", keys_of(watches)
 
 
-def keys_of(streams: Iterable[StreamReading]) -> tuple[Key, ...]:
+def keys_of(watches: Iterable[WatchReading]) -> tuple[Key, ...]:
     """Return the keys of these watches."""
-    return tuple(key_of(stream.apiserver, stream.watch) for stream in streams)
+    return tuple(key_of(watch.apiserver, watch.watch) for watch in watches)
 
 
-def _of_stream(before: StreamReading, now: StreamReading) -> Iterator[_StreamChange]:
+def _of_stream(before: WatchReading, now: WatchReading) -> Iterator[_StreamChange]:
     for (class_, reason), count in _more(before.outcomes.closed, now.outcomes.closed):
         if class_ not in ROUTINE:
             yield EventKind.CLOSED, Level.UNKNOWN, f"closed by {class_} ({reason}){_times(count)}"
@@ -209,7 +209,7 @@ def affects(cause: CauseReading, apiserver: str, watch: str) -> bool:
 
 
 def _affected(cause: CauseReading, now: Snapshot) -> tuple[Key, ...]:
-    return keys_of(stream for stream in now.streams if affects(cause, stream.apiserver, stream.watch))
+    return keys_of(watch for watch in now.watches if affects(cause, watch.apiserver, watch.watch))
 
 
 def _subject(cause: CauseReading) -> tuple[str, str | None, str | None]:

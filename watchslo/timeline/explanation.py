@@ -39,7 +39,7 @@ def explanation(line: WatchCondition) -> str:
 def _within(line: WatchCondition) -> str:
     few = f"at most {_allowed(line)} of the events took longer than {_threshold(line)}"
     upper = line.judged.upper if line.judged else None
-    if labelled(line.condition, upper, line.stream.track.objective.threshold) == line.condition:
+    if labelled(line.condition, upper, line.watch.track.objective.threshold) == line.condition:
         return f"{few.capitalize()}: this is proven."
     return (
         f"The proven bounds do not decide, but the times of the ticks show with {CONFIDENCE} confidence that {few}. "
@@ -58,7 +58,7 @@ def _undecided(line: WatchCondition) -> str:
 
 
 def _few_events(line: WatchCondition) -> str:
-    least = line.stream.track.objective.min_events
+    least = line.watch.track.objective.min_events
     return f"The proven bounds do not decide, and any other verdict needs {counted(least, 'event')}."
 
 
@@ -80,23 +80,23 @@ def why_undated(unmeasured: Mapping[str, int], membership: str, clock: str | Non
 
 
 def _not_measured(line: WatchCondition) -> str:
-    failure = line.stream.session.last_failure
-    if failure and not line.stream.measurable:
+    failure = line.watch.session.last_failure
+    if failure and not line.watch.measurable:
         return f"The resource is set aside. {failure.message}"
     return f"No event of the last {duration(line.window.length)} was measured."
 
 
 def _stalled(line: WatchCondition) -> str:
-    return f"The watch is open, but has withheld events for {duration(line.stream.audit.stalled_for or 0.0)}."
+    return f"The watch is open, but has withheld events for {duration(line.watch.audit.stalled_for or 0.0)}."
 
 
 def _closed(line: WatchCondition) -> str:
-    failure = line.stream.session.last_failure
+    failure = line.watch.session.last_failure
     return f"The watch is not open. {failure.message if failure else ''}".rstrip()
 
 
 def _unresponsive(line: WatchCondition) -> str:
-    failure = line.stream.session.last_failure
+    failure = line.watch.session.last_failure
     does = "refuses connections" if failure and failure.reason == REFUSED else "answers nothing"
     return f"The apiserver {does}, so no event of this watch can arrive."
 
@@ -106,12 +106,12 @@ def _connected(_: WatchCondition) -> str:
 
 
 def _threshold(line: WatchCondition) -> str:
-    return duration(line.stream.track.objective.threshold)
+    return duration(line.watch.track.objective.threshold)
 
 
 def _allowed(line: WatchCondition) -> str:
     """Return the share of events that may be late: `1%`."""
-    return f"{100 - 100 * line.stream.track.objective.quantile:.6g}%"
+    return f"{100 - 100 * line.watch.track.objective.quantile:.6g}%"
 
 
 _SENTENCES = {

@@ -96,7 +96,7 @@ class Assessment:
         if len(together) > MOST * len(self.lines):
             return together
         lasting = [line for line in closed if self.now_wall - line.since_wall >= CLOSED_SECONDS or _is_down(line)]
-        return lasting + [line for line in self.lines if line.stream.up and line.stream.audit.result == FORBIDDEN]
+        return lasting + [line for line in self.lines if line.watch.up and line.watch.audit.result == FORBIDDEN]
 
     @property
     def silent(self) -> list[ApiserverReading]:
@@ -107,12 +107,12 @@ class Assessment:
     @property
     def measurable(self) -> list[WatchCondition]:
         """The watches without those that are set aside, because their revisions are no numbers."""
-        return [line for line in self.lines if line.stream.measurable]
+        return [line for line in self.lines if line.watch.measurable]
 
     @property
     def clocks(self) -> list[DomainReading]:
         """The clocks that date watches; all of them if there are no watches yet."""
-        used = {line.stream.domain for line in self.lines}
+        used = {line.watch.domain for line in self.lines}
         return [domain for domain in self.snapshot.domains if domain.name in used or not used]
 
     @property
@@ -124,7 +124,7 @@ class Assessment:
     @property
     def is_incomplete(self) -> bool:
         """Whether a watch was never open, or a clock has never ticked: later, what is missing is no start."""
-        unopened = any(not line.stream.up and line.stream.received.last_wall is None for line in self.lines)
+        unopened = any(not line.watch.up and line.watch.received.last_wall is None for line in self.lines)
         unticked = any(all(one.answered_ago is None for one in domain.tickers) for domain in self.clocks)
         return unopened or unticked or not self.lines
 
@@ -169,7 +169,7 @@ def _each_apiserver(of: Assessment) -> str:
     A port that all share is left out. Of many apiservers, only the bad ones are named.
     """
     names = [one.name for one in of.snapshot.apiservers if one.watched]
-    found = {name: [line for line in of.lines if line.stream.apiserver == name] for name in names}
+    found = {name: [line for line in of.lines if line.watch.apiserver == name] for name in names}
     silent = {one.name: [of.now_wall - (one.unresponsive_for or 0.0)] for one in of.silent}
     is_port_shared = len({name.rpartition(":")[2] for name in names}) == 1
     bad, others = [], []
@@ -222,7 +222,7 @@ def _unresponsive(of: Assessment) -> Iterator[BadSentence]:
         verb, what = ("refuse", "connections") if refuses else ("answer", "nothing")
         text = f"{some_of([_placed(one) for one in silent])} {verb}{'s' if len(silent) == 1 else ''} {what}"
     names = {one.name for one in silent}
-    count = sum(line.stream.apiserver in names for line in of.lines)
+    count = sum(line.watch.apiserver in names for line in of.lines)
     watches = counted(count, "watch") if count else "any watch"
     effect = f"{watches} closed" if refuses and count else f"no event of {watches} can arrive"
     asked = [one for one in of.snapshot.apiservers if one.role is not ApiserverRole.SERVICE]
@@ -247,7 +247,7 @@ def _late(of: Assessment) -> Iterator[BadSentence]:
 
 def _stalled(of: Assessment) -> Iterator[BadSentence]:
     if stalled := of.of(Condition.STALLED):
-        longest = max(line.stream.audit.stalled_for or 0.0 for line in stalled)
+        longest = max(line.watch.audit.stalled_for or 0.0 for line in stalled)
         text = f"{_named(stalled, of.lines)}: no events delivered{_since(stalled, of.now_wall)}"
         yield text, f"oldest undelivered event: {duration(longest)} ago", stalled[0].since_wall
 
@@ -266,7 +266,7 @@ def _clock_stopped(of: Assessment) -> Sentence:
     if any(why in reason for reason in snapshot.monitor.not_ready):
         why = ""  # it is shown next to the headline already
     age, every = min(stopped.values()), len(stopped) == len(of.clocks)
-    unmeasured = sum(line.stream.domain in stopped for line in of.lines)
+    unmeasured = sum(line.watch.domain in stopped for line in of.lines)
     subject = "the clock" if every else f"the clock of {counted(unmeasured, 'watch')}"
     if age == float("inf"):
         return f"Cannot tell: {subject} has not ticked yet.", why, None
@@ -293,7 +293,7 @@ def _starting(_: Assessment) -> Sentence:
 
 def _is_down(line: WatchCondition) -> bool:
     """Return True if the other clients of a closed watch have waited for longer than a healthy one needs to reopen."""
-    return (line.stream.down_for or 0.0) >= CLOSED_SECONDS
+    return (line.watch.down_for or 0.0) >= CLOSED_SECONDS
 
 
 def _down(of: Assessment) -> Sentence:
@@ -311,8 +311,8 @@ def _closed(of: Assessment) -> Sentence:
     waits = all(line.condition is Condition.CLOSED and of.now_wall - began < CLOSED_SECONDS for line in closed)
     does = "wait to reopen" if waits and not any(map(_is_down, closed)) else "cannot be kept open"
     text = f"{len(closed)} of {counted(len(of.lines), 'watch')} {does}{_since(closed, of.now_wall)}"
-    failure, names = closed[0].stream.session.last_failure, some_of([line.name for line in closed])
-    why = FORBIDDEN_AUDIT if closed[0].stream.up else failure.message if failure else ""
+    failure, names = closed[0].watch.session.last_failure, some_of([line.name for line in closed])
+    why = FORBIDDEN_AUDIT if closed[0].watch.up else failure.message if failure else ""
     return text, f"{names}. {why}".rstrip(), began
 
 
@@ -352,8 +352,8 @@ def _slowest(of: Assessment) -> str:
     """Say which apiserver delivers later than another one, if that is much; by the P50 of its watches, half of them."""
     behind: defaultdict[str, list[float]] = defaultdict(list)
     for line in of.lines:
-        if line.stream.behind_fastest:
-            behind[line.stream.apiserver].append(line.stream.behind_fastest.p50)
+        if line.watch.behind_fastest:
+            behind[line.watch.apiserver].append(line.watch.behind_fastest.p50)
     seconds, name = max(((median(found), name) for name, found in behind.items()), default=(0.0, ""))
     return f"{name} delivers {duration(seconds)} later than the fastest" if seconds >= MUCH_SECONDS else ""
 
@@ -362,8 +362,8 @@ def _unusual(of: Assessment) -> str:
     """Say which apiserver delivers much later than it usually does; by the P50 of its watches, half of them."""
     times: defaultdict[str, list[float]] = defaultdict(list)
     for line in of.of(Condition.WITHIN):
-        usual = of.usual.get((line.stream.apiserver, line.stream.watch))
-        times[line.stream.apiserver].append(line.p50.estimate / usual if usual and line.p50 else 1.0)
+        usual = of.usual.get((line.watch.apiserver, line.watch.watch))
+        times[line.watch.apiserver].append(line.p50.estimate / usual if usual and line.p50 else 1.0)
     most, name = max(((median(found), name) for name, found in times.items()), default=(1.0, ""))
     return f"{apiserver_text(name)} takes {most:.0f} times as long as usual" if most >= UNUSUAL else ""
 
@@ -404,7 +404,7 @@ def _idle(idle: int, count: int) -> str:
 
 def _coarse(of: Assessment) -> float | None:
     """Return how long ticks take if figures of watches within their thresholds are below that, and it matters."""
-    judged = [(line.judged, line.stream.track.objective.threshold) for line in of.of(Condition.WITHIN)]
+    judged = [(line.judged, line.watch.track.objective.threshold) for line in of.of(Condition.WITHIN)]
     hidden = [(one.resolution, threshold) for one, threshold in judged if one and not one.resolved]
     return max((held for held, threshold in hidden if held >= COARSE_SHARE * threshold), default=None)
 
@@ -458,7 +458,7 @@ def _estimate(line: WatchCondition) -> float:
 def _figures(line: WatchCondition) -> str:
     judged, events = line.judged, counted(line.window.events, "event")
     if judged is None:
-        return f"{counted(line.stream.track.objective.verdicts.get('beyond', 0), 'event')} proven late since the start"
+        return f"{counted(line.watch.track.objective.verdicts.get('beyond', 0), 'event')} proven late since the start"
     figure = f"{percentile(judged.q)} {estimated(judged.estimate, rough=judged.rough)}"
     return f"{figure} ({_bounds(judged)}), threshold {_threshold([line])}, {events}"
 
@@ -468,5 +468,5 @@ def _bounds(judged: QuantileReading) -> str:
 
 
 def _threshold(lines: Sequence[WatchCondition]) -> str:
-    thresholds = {line.stream.track.objective.threshold for line in lines}
+    thresholds = {line.watch.track.objective.threshold for line in lines}
     return duration(thresholds.pop()) if len(thresholds) == 1 else "their thresholds"

@@ -87,15 +87,15 @@ class SelfChecks:
 def _sums(snapshot: Snapshot, known: tuple[Key, ...]) -> _Sums:
     lag = snapshot.monitor.loop_lag
     on_time = max((n for edge, n in zip(lag.edges, lag.counts, strict=False) if edge <= ON_TIME_SECONDS), default=0)
-    streams = [stream for stream in snapshot.streams if stream.membership != "pending"]
-    watches = tuple((stream.apiserver, stream.watch) for stream in streams)
+    streams = [watch for watch in snapshot.watches if watch.membership != "pending"]
+    watches = tuple((watch.apiserver, watch.watch) for watch in streams)
     return _Sums(
         beats=lag.total,
         on_time=on_time,
         tainted=snapshot.monitor.tainted_seconds,
         watches=known if watches == known else watches,
-        measured=array("q", [stream.track.timespan.total for stream in streams]),
-        left_out=array("q", [_left_out(stream.track) for stream in streams]),
+        measured=array("q", [watch.track.timespan.total for watch in streams]),
+        left_out=array("q", [_left_out(watch.track) for watch in streams]),
     )
 
 

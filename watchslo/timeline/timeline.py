@@ -23,7 +23,7 @@ MOST_EVENTS = 500  # kept: a day of trouble, or a minute of chaos; one event sta
 class Account:
     """All that is shown at one moment; `number` counts from 1. `happened` has the events since the previous account.
 
-    `lines` has one condition for each stream of the snapshot, in the same order.
+    `lines` has one condition for each watch of the snapshot, in the same order.
     """
 
     number: int
@@ -59,16 +59,16 @@ class Timeline:
 
     def observe(self, snapshot: Snapshot) -> Account:
         """Add the snapshot of the newest evaluation, and return what to show."""
-        streams = {(stream.apiserver, stream.watch): stream for stream in snapshot.streams}
-        self._judges = {key: self._judges.get(key) or Judge() for key in streams}
-        lines = {key: self._judges[key].condition(stream, snapshot.at_wall) for key, stream in streams.items()}
+        watches = {(watch.apiserver, watch.watch): watch for watch in snapshot.watches}
+        self._judges = {key: self._judges.get(key) or Judge() for key in watches}
+        lines = {key: self._judges[key].condition(watch, snapshot.at_wall) for key, watch in watches.items()}
         self.series.add(snapshot.at_wall, lines)
-        self.day.add(snapshot.at_wall, {key: stream.track.objective.windows for key, stream in streams.items()})
+        self.day.add(snapshot.at_wall, {key: watch.track.objective.windows for key, watch in watches.items()})
         happened = tuple(self._new_events(snapshot, lines))
         self._happened.extend(happened)
         checks = self._trust.checks(snapshot)
-        late = {key: stream.track.objective.verdicts.get("beyond", 0) for key, stream in streams.items()}
-        violations = {key: sum(stream.guarantees.violations.values()) for key, stream in streams.items()}
+        late = {key: watch.track.objective.verdicts.get("beyond", 0) for key, watch in watches.items()}
+        violations = {key: sum(watch.guarantees.violations.values()) for key, watch in watches.items()}
         hour = self._proven.observe(snapshot.at_wall, late, violations)
         usual = {key: self._usual(key, line, snapshot.at_wall) for key, line in lines.items()}
         self.account = Account(
@@ -110,5 +110,5 @@ class Timeline:
         ):
             if some := [line for key, line in lines.items() if key in turned]:
                 text = f"{some_of([line.name for line in some])}: {words}"
-                yield TimelineEvent(snapshot.at_wall, kind, level, text, keys_of(line.stream for line in some))
+                yield TimelineEvent(snapshot.at_wall, kind, level, text, keys_of(line.watch for line in some))
         self._late = (was_late - within) | late

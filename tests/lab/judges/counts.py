@@ -70,7 +70,9 @@ class CountsJudge(Judge):
         while self._missing(_rising(daemon, before)) and time.monotonic() < deadline:
             time.sleep(LOOK_SECONDS)
         time.sleep(EVALUATED_SECONDS)
-        daemon.process.until(lambda: all(one["up"] for one in daemon.streams().values()), "all open", LOOK_SECONDS)
+        daemon.process.until(
+            lambda: all(one["up"] for one in daemon.watches_by_name().values()), "all open", LOOK_SECONDS
+        )
         judgement = judge(daemon.notes(), daemon.watches[0], writes, until)
         self.outcome = CountsOutcome(_rising(daemon, before), first - ended, first - scene.began, judgement)
         print(self.outcome)

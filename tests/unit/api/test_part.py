@@ -87,12 +87,12 @@ def test_keys_are_camel_case_and_times_rfc_3339() -> None:
 
 
 def test_unknown_fields_of_a_newer_daemon_are_ignored() -> None:
-    assert decode(BODY.replace(b'"streams":', b'"new":{"b":1},"streams":'), StatusDocument) == STATUS
+    assert decode(BODY.replace(b'"watches":', b'"new":{"b":1},"watches":'), StatusDocument) == STATUS
 
 
 def test_odd_entries_cost_only_themselves() -> None:
     document = json.loads(BODY)
-    document["streams"] += [{**document["streams"][0], "latency": None}, 7]
+    document["watches"] += [{**document["watches"][0], "latency": None}, 7]
     document["causes"].insert(0, {"cause": "unknown"})
     assert decode(json.dumps(document).encode(), StatusDocument) == STATUS
 
@@ -110,7 +110,7 @@ def test_other_answers_are_unreadable(body: bytes) -> None:
 
 
 def test_quantile_that_is_judged_decides() -> None:
-    found = {stream.watch: stream.latency for stream in STATUS.streams}
+    found = {stream.watch: stream.latency for stream in STATUS.watches}
     decisive = found["pods"].decisive
     assert decisive is not None
     assert (decisive.q, decisive.lower) == (found["pods"].objective.quantile, 0.01)

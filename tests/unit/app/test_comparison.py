@@ -26,7 +26,7 @@ def minutes(*seconds: tuple[float, float]) -> MinutesOfExcess:
     for at, p50 in seconds:
         old = replace(IDLE, apiserver=OLD, behind_fastest=ExcessReading(100, 0.0, 0.001))
         new = replace(IDLE, apiserver=NEW, behind_fastest=ExcessReading(100, p50, 2 * p50))
-        found.observe(replace(EMPTY, at_wall=at, streams=(old, new)))
+        found.observe(replace(EMPTY, at_wall=at, watches=(old, new)))
     return found
 
 
@@ -45,7 +45,7 @@ def test_shorter_measurement_has_the_last_that_is_known() -> None:
 
 def test_what_was_not_compared_is_not_known() -> None:
     observed = MinutesOfExcess()
-    observed.observe(replace(EMPTY, streams=(IDLE,)))
+    observed.observe(replace(EMPTY, watches=(IDLE,)))
     (only, other) = compare(observed, {OLD: [math.nan, 0.01], NEW: [math.nan, math.nan]})
     assert (only.events, only.is_compared, only.page, only.page_behind) == (0, False, 0.01, 0.0)
     assert (other.page, other.page_behind) == (None, None)
@@ -55,7 +55,7 @@ def test_what_was_not_compared_is_not_known() -> None:
 def test_minute_with_more_events_counts_for_more() -> None:
     observed = minutes((0.0, 0.1), (60.0, 0.1))
     many = replace(IDLE, apiserver=NEW, behind_fastest=ExcessReading(1000, 0.4, 0.5))
-    observed.observe(replace(EMPTY, at_wall=120.0, streams=(many,)))
+    observed.observe(replace(EMPTY, at_wall=120.0, watches=(many,)))
     _, new = compare(observed, {OLD: [], NEW: []})
     assert (new.events, new.p50) == (1100, 0.4)
 

@@ -55,7 +55,7 @@ def test_explanation_follows_the_condition_and_an_empty_timeline_says_so() -> No
 def test_own_details_are_those_of_the_page() -> None:
     timeline = Timeline()
     assert [*own_details(timeline, "pods")] == []
-    timeline.observe(replace(readings.SNAPSHOT, streams=(readings.TAIL,)))
+    timeline.observe(replace(readings.SNAPSHOT, watches=(readings.TAIL,)))
     (pods,) = own_details(timeline, "pods@service")
     assert (pods.name, pods.condition) == ("pods", "within (95%)")
 

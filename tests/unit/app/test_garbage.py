@@ -45,7 +45,7 @@ def test_objects_are_left_out_until_the_full_collection(monkeypatch: pytest.Monk
 def test_objects_are_collected_after_as_many_watches_have_ended_as_run() -> None:
     ended = 0
     collection = GarbageCollection(lambda: ended)
-    many = replace(EMPTY, streams=SNAPSHOT.streams[:1] * 2 * LEAST_ENDED)
+    many = replace(EMPTY, watches=SNAPSHOT.watches[:1] * 2 * LEAST_ENDED)
     for snapshot, least in ((EMPTY, LEAST_ENDED), (many, 2 * LEAST_ENDED)):
         left = ref(Cycle())
         ended += least - 1

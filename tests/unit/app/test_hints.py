@@ -10,43 +10,43 @@ from tests.support.transcripts import of_states
 from tests.unit.serve import readings
 from watchslo.app.hints import hints, problems, unready
 from watchslo.app.view import View, view_of
-from watchslo.snapshot import FailureReading, QuantileReading, StreamReading
+from watchslo.snapshot import FailureReading, QuantileReading, WatchReading
 
 GOOD = QuantileReading(0.99, 0.0, 0.1, 0.6)
 UNDECIDED = QuantileReading(0.99, 0.0, 0.2, 1.4)
 BELOW = QuantileReading(0.99, 0.0, 0.001, 0.5, resolution=0.3)  # the round trip
 
 
-def stream(p99: QuantileReading | None = GOOD, events: int = 500, tainted: int = 0, **other: Any) -> StreamReading:
+def stream(p99: QuantileReading | None = GOOD, events: int = 500, tainted: int = 0, **other: Any) -> WatchReading:
     objective = replace(readings.TRACK.objective, min_events=100)
     track = replace(readings.TRACK, objective=objective, unmeasured={"tainted": tainted})
     judged = readings.judged(events, *([p99] if p99 else []), track=track)
     return readings.changed(readings.TAIL, track=judged, **other)
 
 
-def closed(reason: str, **other: Any) -> StreamReading:
+def closed(reason: str, **other: Any) -> WatchReading:
     session = {"last_failure": FailureReading(reason, "No, wait.", 0.0)}
     return stream(None, 0, up=False, session=session, **other)
 
 
-def quiet(names: str) -> list[StreamReading]:
+def quiet(names: str) -> list[WatchReading]:
     return [readings.changed(undated(watch=name), received={"events": {}}) for name in names]
 
 
-def undated(unmeasured: Mapping[str, int] | None = None, **other: Any) -> StreamReading:
+def undated(unmeasured: Mapping[str, int] | None = None, **other: Any) -> WatchReading:
     """Return a watch of which no event is a sample."""
     made = stream(None, 0, **other)
     objective = replace(made.track.objective, verdicts={})
     return replace(made, track=replace(made.track, objective=objective, unmeasured=unmeasured or {}))
 
 
-def view(*streams: StreamReading, seconds: float = 60.0, tainted: float = 0.0, **parts: Any) -> View:
+def view(*streams: WatchReading, seconds: float = 60.0, tainted: float = 0.0, **parts: Any) -> View:
     """A view of a measurement of `seconds`; watchslo itself was late for `tainted` seconds."""
     began = readings.SNAPSHOT.at_wall - seconds
     monitor = replace(
         readings.MONITOR, started_wall=began, tainted_seconds=tainted, not_ready=parts.pop("not_ready", ())
     )
-    made: dict[str, Any] = {"monitor": monitor, "apiservers": (readings.SERVICE,), "streams": streams} | parts
+    made: dict[str, Any] = {"monitor": monitor, "apiservers": (readings.SERVICE,), "watches": streams} | parts
     return view_of(replace(readings.SNAPSHOT, **made))
 
 

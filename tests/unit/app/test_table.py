@@ -24,7 +24,7 @@ def line(*p99: float, events: int = 100) -> Line:
         median = QuantileReading(P50, 0.0, 0.002, 0.4, resolution=0.005)
         quantiles = (median, QuantileReading(P99, lower, estimate, upper))
     track = readings.judged(events, *quantiles)
-    (made,) = view_of(replace(readings.SNAPSHOT, streams=(replace(readings.TAIL, track=track),))).lines
+    (made,) = view_of(replace(readings.SNAPSHOT, watches=(replace(readings.TAIL, track=track),))).lines
     return made
 
 

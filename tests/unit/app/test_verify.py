@@ -264,7 +264,7 @@ def test_replay_begins_now_if_no_oldest_revision_is_found(
     ask: Verify, cluster: Cluster, past: list[bytes], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert past
-    cluster.failures["history", "pods"] = because(Reason.FORBIDDEN)
+    cluster.failures["headroom", "pods"] = because(Reason.FORBIDDEN)
     assert ask(REPLAY) == 0
     said = capsys.readouterr().out
     assert "pods began now, because no oldest revision was found: This identity may not watch" in said

@@ -14,7 +14,7 @@ from watchslo.snapshot import (
     OverallVerdict,
     QuantileReading,
     ShardReading,
-    StreamReading,
+    WatchReading,
     WindowReading,
     WindowVerdict,
 )
@@ -36,14 +36,14 @@ def view(**changed: Any) -> View:
     return remote
 
 
-def measured(p99: QuantileReading | None, events: int = 100, **other: Any) -> StreamReading:
+def measured(p99: QuantileReading | None, events: int = 100, **other: Any) -> WatchReading:
     """A watch with this P99, and that many events in its minute."""
     track = readings.judged(events, *([p99] if p99 else []))
     return readings.changed(readings.TAIL, track=track, **other)
 
 
 def test_line_has_the_values_of_the_snapshot() -> None:
-    (line,) = view(streams=(readings.TAIL,)).lines
+    (line,) = view(watches=(readings.TAIL,)).lines
     (window,) = (window for window in readings.TRACK.windows if window.name == "1m")
     assert (line.watch, line.apiserver, line.resource) == ("pods", "service", "pods")
     assert (line.reason, line.failure) == ("reset", "the connection was reset")
@@ -68,7 +68,7 @@ def test_view_without_account_has_no_verdict() -> None:
 
 
 def test_lines_are_sorted_by_name() -> None:
-    assert [line.watch for line in view().lines] == sorted(stream.watch for stream in readings.SNAPSHOT.streams)
+    assert [line.watch for line in view().lines] == sorted(stream.watch for stream in readings.SNAPSHOT.watches)
 
 
 def test_line_is_judged_by_the_quantile_and_the_window_of_the_objective() -> None:
@@ -76,14 +76,14 @@ def test_line_is_judged_by_the_quantile_and_the_window_of_the_objective() -> Non
     judged = WindowReading("objective", 120.0, 700, quantiles)
     objective = replace(readings.TRACK.objective, quantile=0.95, window=120.0)
     track = replace(readings.TRACK, judged=judged, objective=objective, verdict=WindowVerdict.UNDECIDED)
-    (line,) = view(streams=(replace(readings.TAIL, track=track),)).lines
+    (line,) = view(watches=(replace(readings.TAIL, track=track),)).lines
     assert (line.quantile, line.events, line.verdict) == (0.95, 700, WatchVerdict.UNDECIDED)
     assert line.judged == part_of(QuantileStatus, quantiles[1])
 
 
 @pytest.mark.parametrize(("down_for", "verdict"), [(0.9, WatchVerdict.WITHIN), (1.1, WatchVerdict.BEYOND)])
 def test_watch_that_is_down_for_longer_than_the_threshold_is_beyond(down_for: float, verdict: WatchVerdict) -> None:
-    (line,) = view(streams=(replace(measured(QuantileReading(P99, 0.0, 0.1, 0.9)), down_for=down_for),)).lines
+    (line,) = view(watches=(replace(measured(QuantileReading(P99, 0.0, 0.1, 0.9)), down_for=down_for),)).lines
     assert line.verdict is verdict
 
 
@@ -93,28 +93,28 @@ def test_watch_that_is_down_for_longer_than_the_threshold_is_beyond(down_for: fl
 )
 def test_stalled_watch_is_not_measured_unless_beyond(lower: float, stalled_for: float, verdict: WatchVerdict) -> None:
     p99 = QuantileReading(P99, lower, lower, max(lower, 0.9))
-    (line,) = view(streams=(measured(p99, audit={"stalled_for": stalled_for}),)).lines
+    (line,) = view(watches=(measured(p99, audit={"stalled_for": stalled_for}),)).lines
     assert line.verdict is verdict
 
 
 def test_name_has_the_apiserver_unless_it_is_the_service() -> None:
     made = measured(None, 0)
     elsewhere = [replace(made, apiserver=name) for name in ("10.0.0.2:6443", "10.0.0.1:6443")]
-    names = [line.name for line in view(streams=(*elsewhere, made)).lines]
+    names = [line.name for line in view(watches=(*elsewhere, made)).lines]
     assert names == [f"{made.watch} at 10.0.0.1:6443", f"{made.watch} at 10.0.0.2:6443", made.watch]
 
 
 def test_condition_is_that_of_the_page() -> None:
     account = Timeline().observe(readings.SNAPSHOT)
-    expected = {line.stream.watch: line.condition.value for line in account.lines}
+    expected = {line.watch.watch: line.condition.value for line in account.lines}
     assert {line.watch: line.condition for line in view().lines} == expected
     quiet = readings.changed(measured(None, 0), audit={"result": "idle"})
-    assert [line.condition for line in view(streams=(quiet,)).lines] == ["idle"]
+    assert [line.condition for line in view(watches=(quiet,)).lines] == ["idle"]
 
 
 def test_watch_without_window_has_no_events() -> None:
     young = replace(readings.TAIL, track=replace(readings.judged(0), judged=None))
-    (line,) = view(streams=(young,)).lines
+    (line,) = view(watches=(young,)).lines
     assert (line.events, line.verdict) == (0, WatchVerdict.NOT_MEASURED)
 
 
@@ -132,18 +132,18 @@ def test_causes_unproven_and_not_ready_are_sentences() -> None:
 
 def test_control_characters_are_replaced() -> None:
     evil = replace(readings.TAIL, watch="pods\x1b]0;owned\x07")
-    assert [line.watch for line in view(streams=(evil,)).lines] == ["pods?]0;owned?"]
+    assert [line.watch for line in view(watches=(evil,)).lines] == ["pods?]0;owned?"]
 
 
 def test_unknown_fields_of_a_newer_daemon_are_ignored() -> None:
     document = status()
-    document["streams"][0]["new"] = {"b": 1}
+    document["watches"][0]["new"] = {"b": 1}
     assert read(json.dumps(document).encode()) == view()
 
 
 def test_odd_entries_of_a_status_cost_only_themselves() -> None:
     document = status()
-    document["streams"].insert(0, {"watch": 7})
+    document["watches"].insert(0, {"watch": 7})
     document["causes"] += [7, {"cause": "unknown"}]
     assert read(json.dumps(document).encode()) == view()
 

@@ -24,9 +24,9 @@ from watchslo.snapshot import (
     ReferenceReading,
     Snapshot,
     StorageKind,
-    StreamReading,
     TickerReading,
     TransportReading,
+    WatchReading,
     WindowReading,
 )
 
@@ -170,7 +170,7 @@ class Cluster:
                 DomainReading("other", ("pods",), 1, StorageKind.SEQUENCE, None, 0, None, ()),
                 DomainReading("main", ("events",), 1, self.kind, 0.5, 0, self.round_trip, tickers),
             ),
-            streams=tuple(_stream(*key, watch) for key, watch in self.watches.items()),
+            watches=tuple(_stream(*key, watch) for key, watch in self.watches.items()),
         )
 
 
@@ -195,7 +195,7 @@ def windows(watch: Watch, median: float, events: int, *, resolved: bool) -> tupl
     )
 
 
-def _stream(apiserver: str, name: str, watch: Watch) -> StreamReading:
+def _stream(apiserver: str, name: str, watch: Watch) -> WatchReading:
     measured = ((Hop.CREATION_TO_STORAGE, watch.creation), (Hop.STORAGE_TO_CACHE, watch.storage))
     hops = tuple(
         HopReading(hop, readings.NOTHING, windows(watch, seconds, count, resolved=watch.hops_resolved))

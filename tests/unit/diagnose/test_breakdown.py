@@ -19,7 +19,7 @@ from watchslo.snapshot import (
     HopReading,
     QuantileReading,
     ResourceFigures,
-    StreamReading,
+    WatchReading,
     WindowReading,
 )
 
@@ -30,7 +30,7 @@ def windows(seconds: float, *, resolved: bool = True) -> tuple[WindowReading, ..
     return (WindowReading("1m", 60.0, 100, (QuantileReading(0.99, 0.0, seconds, math.inf, 0.0 if resolved else 1.0),)),)
 
 
-def watch(seconds: float, storage: float | None = None, *, resolved: bool = True, group: str = "") -> StreamReading:
+def watch(seconds: float, storage: float | None = None, *, resolved: bool = True, group: str = "") -> WatchReading:
     hops = () if storage is None else (HopReading(Hop.STORAGE_TO_CACHE, readings.NOTHING, windows(storage)),)
     track = replace(readings.TRACK, windows=windows(seconds, resolved=resolved), hops=hops)
     return replace(readings.TAIL, resource="pods", group=group, track=track)
@@ -47,7 +47,7 @@ def own(processes: int = 1, resource: str = "pods", **dispatch: float) -> Apiser
     return ApiserverMetricsReading(processes=processes, minute=minute)
 
 
-def parts(stream: StreamReading, metrics: ApiserverMetricsReading | None) -> list[tuple[str, float, str]]:
+def parts(stream: WatchReading, metrics: ApiserverMetricsReading | None) -> list[tuple[str, float, str]]:
     found = break_down(stream, metrics)
     return [(part.contains, round(part.seconds, 4), part.source) for part in found.parts] if found else []
 
@@ -101,7 +101,7 @@ def test_resource_of_a_group_is_found() -> None:
     ],
     ids=["not read", "nothing known", "below the resolution", "several processes", "one page", "other", "no window"],
 )
-def test_nothing_is_divided_without_figures(stream: StreamReading, metrics: ApiserverMetricsReading | None) -> None:
+def test_nothing_is_divided_without_figures(stream: WatchReading, metrics: ApiserverMetricsReading | None) -> None:
     assert break_down(stream, metrics) is None
 
 

@@ -25,7 +25,7 @@ def test_causes_are_those_of_the_transcripts(path: Path, golden: Callable[[str, 
 def test_diagnosis_pauses_after_each_watch_and_rule() -> None:
     cluster = Cluster()
     pauses = sum(1 for _ in cluster.diagnosis.observe(cluster.snapshot(), cluster.now + 5.0))
-    assert pauses >= len(cluster.snapshot().streams) + len(TABLE)
+    assert pauses >= len(cluster.snapshot().watches) + len(TABLE)
 
 
 def test_noise_has_no_cause() -> None:
@@ -64,8 +64,8 @@ def test_streams_without_windows_have_no_cause() -> None:
     for _ in range(5):
         cluster.step()
         snapshot = cluster.snapshot()
-        streams = tuple(replace(one, track=replace(one.track, windows=())) for one in snapshot.streams)
-        assert observed(diagnosis, replace(snapshot, streams=streams), cluster.now) == ()
+        streams = tuple(replace(one, track=replace(one.track, windows=())) for one in snapshot.watches)
+        assert observed(diagnosis, replace(snapshot, watches=streams), cluster.now) == ()
     assert cluster.causes
 
 

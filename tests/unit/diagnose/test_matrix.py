@@ -125,7 +125,7 @@ FAULTS = {
     "throttled": SimulatedFault(throttled, Cause.BANDWIDTH, apiserver=OWN),
     "relist storm": SimulatedFault(storm, Cause.RELIST_STORM),
     "unreachable": SimulatedFault(unreachable, Cause.APISERVER_SENDING, apiserver=OWN),
-    "headroom too short": SimulatedFault(headroom_short, Cause.HISTORY_SHORT, "pods"),
+    "headroom too short": SimulatedFault(headroom_short, Cause.HEADROOM_SHORT, "pods"),
     "webhook slow": SimulatedFault(webhook_slow, Cause.WRITE_PATH, "pods"),
     "watch stalled": SimulatedFault(watch_stalled, Cause.STALLED_STREAM, apiserver=OWN),
     "watch parked": SimulatedFault(watch_parked, Cause.PARKED_WATCH, "pods", apiserver=OWN),

@@ -192,7 +192,7 @@ class TestShardSelector:
         ("watch", RequestClass.OTHER),
         ("nudge", RequestClass.AUDIT),
         ("token_review", RequestClass.AUDIT),
-        ("history", RequestClass.PROBE),
+        ("headroom", RequestClass.PROBE),
         ("detect_cache", RequestClass.PROBE),
     ],
 )
@@ -260,7 +260,7 @@ class TestConnections:
 
     @pytest.mark.parametrize(
         ("kind", "shard", "used"),
-        [("audit", None, 1), ("history", None, 1), ("watch", None, 3), ("audit", "shard-1", 3)],
+        [("audit", None, 1), ("headroom", None, 1), ("watch", None, 3), ("audit", "shard-1", 3)],
     )
     async def test_short_watches_share_connections_unless_a_shard_is_confirmed_there(
         self, server: Server, client: Client, kind: str, shard: str | None, used: int

@@ -14,7 +14,7 @@ from watchslo.snapshot import (
     CauseReading,
     Confidence,
     QuantileReading,
-    StreamReading,
+    WatchReading,
     WindowReading,
     WindowVerdict,
 )
@@ -28,9 +28,9 @@ def stream(
     *,
     events: int = 100,
     window: float = 60.0,
-) -> StreamReading:
+) -> WatchReading:
     """Return a watch with this estimate of its P99; its threshold is 1 s."""
-    found = readings.SNAPSHOT.streams[0]
+    found = readings.SNAPSHOT.watches[0]
     objective = replace(found.track.objective, threshold=1.0, min_events=100, quantile=0.99, window=window)
     figures = (
         QuantileReading(0.5, 0.0, 0.001, inf),
@@ -41,9 +41,7 @@ def stream(
     return replace(found, track=track)
 
 
-def cause(
-    of: StreamReading, confidence: Confidence = Confidence.HIGH, kind: Cause = Cause.CACHE_BEHIND
-) -> CauseReading:
+def cause(of: WatchReading, confidence: Confidence = Confidence.HIGH, kind: Cause = Cause.CACHE_BEHIND) -> CauseReading:
     return CauseReading(kind, of.apiserver, of.watch, confidence, 0.0, "", "")
 
 

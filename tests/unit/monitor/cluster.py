@@ -296,7 +296,7 @@ class Door:
             self._of_storage(opened, seconds)
             yield
             return
-        if kind in ("audit", "history", "detect_cache"):
+        if kind in ("audit", "headroom", "detect_cache"):
             self.cluster.looked += [opened.resource.key] * (kind == "detect_cache")
             self._send_past_events(opened, seconds)
             yield

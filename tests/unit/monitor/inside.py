@@ -16,7 +16,7 @@ from watchslo.kube.credentials import Access, Credentials, CredentialSource
 from watchslo.model import Resource
 from watchslo.monitor.readiness import StartState
 from watchslo.monitor.supervisor import Supervisor
-from watchslo.snapshot import BuildReading, Snapshot, StreamReading
+from watchslo.snapshot import BuildReading, Snapshot, WatchReading
 
 BUILD = BuildReading("1.2.3", "0123abc", "3.12.1")
 STARTED_SECONDS = 20.0
@@ -78,12 +78,12 @@ class Running:
         """Return the snapshot of this moment; it takes no time on a loop whose time jumps."""
         return at_once(self.supervisor.snapshot())
 
-    def stream(self, label: str) -> StreamReading:
-        return next(stream for stream in self.snapshot().streams if stream.watch == label)
+    def stream(self, label: str) -> WatchReading:
+        return next(stream for stream in self.snapshot().watches if stream.watch == label)
 
     @property
     def labels(self) -> list[str]:
-        return [stream.watch for stream in self.snapshot().streams]
+        return [stream.watch for stream in self.snapshot().watches]
 
     def start(self) -> StartState:
         return self.supervisor.start

@@ -14,7 +14,7 @@ AGAIN_SECONDS = 120.0  # in place of an hour, which would take seconds of CPU
 
 def caches(run: Running) -> dict[str, tuple[bool, bool]]:
     """Return for each watch whether its resource has a cache, and whether that was found."""
-    return {stream.watch: (stream.cache.exists, stream.cache.found) for stream in run.snapshot().streams}
+    return {stream.watch: (stream.cache.exists, stream.cache.found) for stream in run.snapshot().watches}
 
 
 def ticks_on(run: Running) -> tuple[str, ...]:

@@ -159,7 +159,7 @@ class FakeWatch:
 
 class World:
     def __init__(self, *streams: FakeWatch) -> None:
-        self.streams = list(streams)
+        self.watches = list(streams)
         self.budget = BUDGET
         self.random = 0.5
         self.prober = CacheProber(
@@ -172,13 +172,13 @@ class World:
         self._watches()
 
     def _watches(self) -> Any:
-        for stream in self.streams:
+        for stream in self.watches:
             stream.prober = self.prober
-        return self.streams
+        return self.watches
 
     @property
     def probed(self) -> set[tuple[str, str]]:
-        return {(stream.apiserver.name, stream.resource.key) for stream in self.streams if stream.probed}
+        return {(stream.apiserver.name, stream.resource.key) for stream in self.watches if stream.probed}
 
 
 @contextlib.asynccontextmanager
@@ -245,7 +245,7 @@ class CacheScene(CallScene):
         self._apiservers[name].failures.clear()
 
     def remove(self, number: int) -> None:
-        self._world.streams.remove(self._streams[number - 1])
+        self._world.watches.remove(self._streams[number - 1])
 
     def budget(self, reads: float) -> None:
         self._world.budget = reads
@@ -291,7 +291,7 @@ async def test_nothing_is_kept_of_caches_and_apiservers_without_watches(a: Apise
     async with probing(FakeWatch(a, asks=True)) as world:
         for number in range(100):
             gone = Apiserver(f"gone-{number}")
-            world.streams[1:] = [FakeWatch(gone, late=1.0)]
+            world.watches[1:] = [FakeWatch(gone, late=1.0)]
             await asyncio.sleep(3)
             gone.revision = 1
             await asyncio.sleep(2)
@@ -299,7 +299,7 @@ async def test_nothing_is_kept_of_caches_and_apiservers_without_watches(a: Apise
             await asyncio.sleep(2)
             assert gone.sent
             assert (f"gone-{number}", "pods") in world.prober._doubted
-        world.streams[1:] = []
+        world.watches[1:] = []
         await asyncio.sleep(REFUSED_SECONDS)
         assert not world.prober._doubted
         assert not world.prober._refused
@@ -351,10 +351,10 @@ async def test_probe_continues_through_the_replacing_watch(a: Apiserver) -> None
     async with probing(FakeWatch(a, late=1.0)) as world:
         await asyncio.sleep(10)
         renewed = Apiserver("a")
-        world.streams = [FakeWatch(renewed, late=1.0)]
+        world.watches = [FakeWatch(renewed, late=1.0)]
         await asyncio.sleep(10)
         assert renewed.count(PODS) > 40
-        assert world.streams[0].probed
+        assert world.watches[0].probed
 
 
 @pytest.mark.parametrize(("random", "gap"), [(0.0, 0.1), (0.5, 0.2), (1.0, 0.3)])

@@ -116,6 +116,6 @@ class TestReset:
             assert where(run, "pods") == ("main", "member")
             assert run.stream("pods").track.timespan.total > before + 100
         assert log.of("domain_reset") == [
-            {"event": "domain_reset", "domain": "main", "streams": 2},
+            {"event": "domain_reset", "domain": "main", "watches": 2},
         ]
         assert forgotten == ["pods", "nodes"]

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.monitor.cluster import CONFIGMAPS, PODS, Cluster
 from tests.unit.monitor.inside import config, keep_writing, running
 from watchslo.model import Resource
-from watchslo.snapshot import QuantileReading, StorageKind, StreamReading
+from watchslo.snapshot import QuantileReading, StorageKind, WatchReading
 
 LATE_SECONDS = 0.3
 THRESHOLD_SECONDS = 0.4
@@ -39,7 +39,7 @@ def storage_clock(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> StorageC
     return clock
 
 
-def quantile(stream: StreamReading, q: float) -> QuantileReading:
+def quantile(stream: WatchReading, q: float) -> QuantileReading:
     return next(one for one in stream.track.windows[0].quantiles if one.q == q)
 
 
@@ -82,6 +82,6 @@ async def test_nothing_is_counted_in_revisions(cluster: Cluster) -> None:
         await keep_writing(cluster, CONFIGMAPS, PODS, seconds=30)
         snapshot = run.snapshot()
         assert [domain.kind for domain in snapshot.domains] == [StorageKind.TIMESTAMP]
-        assert [stream.gaps.revisions for stream in snapshot.streams] == [None, None]
+        assert [stream.gaps.revisions for stream in snapshot.watches] == [None, None]
         assert [one.time_travel.revisions for one in snapshot.apiservers] == [None]
         assert snapshot.domains[0].resolution is not None

@@ -65,7 +65,7 @@ async def test_slow_side_of_the_own_apiserver_is_named(
 
 @pytest.mark.parametrize("run", [(side, REACHED, BUSY) for side in (ETCD, CLIENT)], indirect=True)
 async def test_latency_is_measured_by_ticks_of_witnesses(run: Running) -> None:
-    for stream in run.snapshot().streams:
+    for stream in run.snapshot().watches:
         (median,) = (one for one in stream.track.windows[-1].quantiles if one.q == 0.5)
         assert median.resolved
         assert median.estimate == pytest.approx(LATE_SECONDS, abs=0.05)

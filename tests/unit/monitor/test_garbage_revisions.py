@@ -15,7 +15,7 @@ from tests.unit.monitor.inside import config, keep_writing, running
 from watchslo.config.model import Config
 from watchslo.kube.client import Page
 from watchslo.model import Resource
-from watchslo.snapshot import StreamReading
+from watchslo.snapshot import WatchReading
 from watchslo.watch.failure import Failure
 
 LARGEST = 2**63 - 1
@@ -29,7 +29,7 @@ def garbage(type_: str, revision: int) -> bytes:
     return json.dumps({"type": type_, "object": {"metadata": metadata}}).encode() + b"\n"
 
 
-def measured(stream: StreamReading) -> int:
+def measured(stream: WatchReading) -> int:
     """Return the number of samples so far."""
     return stream.track.timespan.total
 
@@ -100,7 +100,7 @@ async def test_garbled_lines_are_neither_late_nor_violations(cluster: Cluster, l
                 cluster.open_watches(PODS)[1].send(bad + b"\n")
             await keep_writing(cluster, PODS, seconds=0.5)
         await keep_writing(cluster, PODS, seconds=10)
-        for stream in run.snapshot().streams:
+        for stream in run.snapshot().watches:
             assert stream.membership == "member"
             assert not any(stream.guarantees.violations.values())
             assert measured(stream) >= 143

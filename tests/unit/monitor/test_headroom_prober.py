@@ -100,7 +100,7 @@ class Caches:
         self.pages: list[tuple[float, Resource, str | None]] = []
         self.open = 0
         self.prober: HeadroomProber | None = None
-        self.streams = [FakeWatch(self, resource) for resource in resources]
+        self.watches = [FakeWatch(self, resource) for resource in resources]
         self.apiserver = cast("Any", SimpleNamespace(name="10.0.3.7:6443", client=self))
 
     def revision(self, ago: float = 0.0) -> int:
@@ -134,7 +134,7 @@ class Caches:
     ) -> AsyncIterator[Watch | Failure]:
         await asyncio.sleep(self.queue_seconds)
         on_sent()
-        assert (kind, namespace, selectors, request.bookmarks) == ("history", "default", NOTHING, False)
+        assert (kind, namespace, selectors, request.bookmarks) == ("headroom", "default", NOTHING, False)
         assert request.timeout == WATCH_SECONDS
         assert request.revision is not None
         self.opens.append((time.monotonic(), resource, request.revision))
@@ -166,10 +166,10 @@ class Caches:
             asyncio.get_running_loop().call_later(seconds, opened.send)
 
     def _refusal(self, revision: int) -> str:
-        return "history" if self.mute else f"too old resource version: {revision} ({self.oldest})"
+        return "headroom" if self.mute else f"too old resource version: {revision} ({self.oldest})"
 
     async def read_nothing(self, resource: Resource, namespace: str, kind: str, at: int) -> Reading | Failure:
-        assert (namespace, kind) == ("default", "history")
+        assert (namespace, kind) == ("default", "headroom")
         assert self.compacted is not None
         self.lists.append(at)
         if self.failure:
@@ -218,7 +218,7 @@ class At:
         self.caches = caches
         self.budget = budget
         self.prober = caches.prober = HeadroomProber(
-            lambda: cast("Any", caches.streams), caches.apiserver, lambda: self.budget, random.Random(seed).random
+            lambda: cast("Any", caches.watches), caches.apiserver, lambda: self.budget, random.Random(seed).random
         )
 
     async def __aenter__(self) -> Self:
@@ -233,7 +233,7 @@ class At:
 
 
 def reading(caches: Caches, number: int = 0) -> HeadroomReading:
-    found = caches.streams[number].headroom
+    found = caches.watches[number].headroom
     assert found is not None
     return found
 
@@ -249,7 +249,7 @@ class HeadroomScene(CallScene):
         super().__init__()
         resources, _, budget = beginning.partition(", budget ")
         self._caches = Caches(*(RESOURCES[key] for key in resources.split()))
-        self._watches = [*self._caches.streams]
+        self._watches = [*self._caches.watches]
         self._at = At(self._caches, budget=float(budget or 5.0))
         self._looked = 0
 
@@ -272,10 +272,10 @@ class HeadroomScene(CallScene):
         self._caches.hush()
 
     def remove(self, number: int) -> None:
-        self._caches.streams.remove(self._watches[number - 1])
+        self._caches.watches.remove(self._watches[number - 1])
 
     def add(self, number: int) -> None:
-        self._caches.streams.append(self._watches[number - 1])
+        self._caches.watches.append(self._watches[number - 1])
 
     def fail(self, what: str, reason: str, after: float | None = None) -> None:
         """Refuse pages, all watches, or those of a resource."""

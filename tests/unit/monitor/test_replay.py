@@ -77,13 +77,13 @@ async def test_oldest_revision_that_expires_before_the_watch_is_found_again(
 @pytest.mark.parametrize(("reason", "searches"), [(Reason.THROTTLED, TRIES), (Reason.FORBIDDEN, 1)])
 async def test_watch_begins_now_if_the_search_fails(past: Cluster, reason: Reason, searches: int) -> None:
     """A reason that may be over soon is worth further searches."""
-    past.fail(reason, "history")
+    past.fail(reason, "headroom")
     async with running(config("pods"), start=30.0) as run:
         stream = run.stream("pods")
         assert stream.up
         assert stream.received.changes == 0
         assert stream.replay == ReplayReading(0, because(reason, phase=Phase.LIST).message)
-        assert past.count("history") == searches
+        assert past.count("headroom") == searches
 
 
 @pytest.mark.usefixtures("replaying")

@@ -22,7 +22,7 @@ def cluster(cluster: Cluster) -> Cluster:
 
 def at(snapshot: Snapshot, host: str) -> list[bool]:
     """Return which watches at an apiserver are up."""
-    return [stream.up for stream in snapshot.streams if stream.apiserver.startswith(host)]
+    return [stream.up for stream in snapshot.watches if stream.apiserver.startswith(host)]
 
 
 def silent(snapshot: Snapshot) -> list[str]:

@@ -183,12 +183,12 @@ class TestSnapshot:
                     cluster.write(PODS)
                     await asyncio.sleep(1.1)
                     later = await run.supervisor.evaluated()
-                    assert later.streams is first.streams
+                    assert later.watches is first.watches
                     assert later.at_wall == first.at_wall
                 assert later.domains[0].tickers[0].ticks["ok"] >= ticks + 8
                 assert read == []
             await asyncio.sleep(5)
-            (stream,) = (await run.supervisor.evaluated()).streams
+            (stream,) = (await run.supervisor.evaluated()).watches
             assert stream.received.events["MODIFIED"] == 4
 
     async def test_evaluated_before_the_first_evaluation_is_the_newest(self) -> None:
@@ -197,7 +197,7 @@ class TestSnapshot:
 
     async def test_first_watches_are_shown_before_they_are_evaluated(self) -> None:
         async with running(config("pods"), start=30.5, delay=30) as run:
-            assert [stream.watch for stream in (await run.supervisor.evaluated()).streams] == ["pods"]
+            assert [stream.watch for stream in (await run.supervisor.evaluated()).watches] == ["pods"]
 
     async def test_snapshot_is_not_affected_by_wall_clock_steps(self, monkeypatch: pytest.MonkeyPatch) -> None:
         async with running(config("pods"), start=21) as run:

@@ -6,12 +6,12 @@ import pytest
 
 from tests.unit.monitor.cluster import NODES, PODS, Cluster, line
 from tests.unit.monitor.inside import Running, config, keep_writing, running
-from watchslo.snapshot import StreamReading
+from watchslo.snapshot import WatchReading
 
 BACKLOG = 300  # events while the machine is suspended
 
 
-def unwell(stream: StreamReading) -> dict[str, object]:
+def unwell(stream: WatchReading) -> dict[str, object]:
     """Return everything that says that the watch was late, stalled or wrong."""
     audit, verdicts = stream.audit, stream.track.objective.verdicts
     found = {
@@ -25,7 +25,7 @@ def unwell(stream: StreamReading) -> dict[str, object]:
     return {name: value for name, value in found.items() if value}
 
 
-def counts(stream: StreamReading) -> dict[str, int]:
+def counts(stream: WatchReading) -> dict[str, int]:
     return {"sample": stream.track.timespan.total} | {k: v for k, v in stream.track.unmeasured.items() if v}
 
 

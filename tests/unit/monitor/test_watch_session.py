@@ -40,7 +40,7 @@ from watchslo.monitor.sealer import Sealer
 from watchslo.monitor.watch_identity import WatchIdentity
 from watchslo.monitor.watch_session import WatchSession
 from watchslo.monitor.watch_statistics import WatchStatistics
-from watchslo.snapshot import ApiserverRole, StreamReading
+from watchslo.snapshot import ApiserverRole, WatchReading
 from watchslo.watch.audit import Health
 from watchslo.watch.closes import SETTLE_SECONDS
 from watchslo.watch.failure import ENDED, Failure, Reason, because
@@ -105,7 +105,7 @@ class Parts:
     def failure(self) -> str | None:
         return self.session.failure
 
-    def reading(self) -> StreamReading:
+    def reading(self) -> WatchReading:
         watches = SimpleNamespace(
             health=lambda _: self.health,
             headroom=lambda _: None,

@@ -15,7 +15,7 @@ from watchslo.kube.apiservers import MOST_ADDRESSES
 from watchslo.kube.credentials import CredentialSource
 from watchslo.model import Resource
 from watchslo.monitor.apiserver_follower import FOLLOW_SECONDS
-from watchslo.snapshot import ApiserverRole, StreamReading, WitnessReading
+from watchslo.snapshot import ApiserverRole, WatchReading, WitnessReading
 
 HOSTS = ("10.0.0.1", "10.0.0.2", "10.0.0.3")
 OWN, TWO, THREE = (f"{host}:6443" for host in HOSTS)
@@ -48,7 +48,7 @@ def reading(run: Running) -> WitnessReading | None:
     return run.snapshot().monitor.witnesses
 
 
-def created(stream: StreamReading) -> int:
+def created(stream: WatchReading) -> int:
     """Return how many events are measured from their creation timestamps."""
     return stream.track.creation.total if stream.track.creation else 0
 
@@ -123,14 +123,14 @@ class TestWanted:
     async def test_only_so_many_of_each_are_asked(self, cluster: Cluster, log: Log) -> None:
         cluster.announce(*(f"10.0.1.{number}" for number in range(MOST_ADDRESSES + 1)))
         async with running(config("pods", kubernetes={"apiservers": "each"})) as run:
-            assert len(run.snapshot().streams) == MOST_ADDRESSES
+            assert len(run.snapshot().watches) == MOST_ADDRESSES
         assert len(log.of("apiservers_limited")) == 1
 
     async def test_each_is_given_up_once_certificates_are_no_longer_verified(
         self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         async with running(config("pods", kubernetes={"apiservers": "each"})) as run:
-            assert len(run.snapshot().streams) == len(HOSTS)
+            assert len(run.snapshot().watches) == len(HOSTS)
             monkeypatch.setattr(CredentialSource, "are_verified", AsyncMock(return_value=False))
             await asyncio.sleep(2 * FOLLOW_SECONDS)
             cluster.asked_at.clear()

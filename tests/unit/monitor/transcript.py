@@ -8,8 +8,8 @@ resources change ten times a second from the beginning. Hosts are numbers: `pods
   monitor since the last outcome, and what it logged.
 - `look requests` returns the requests by apiserver and kind since the last `forget`, and `look ticks` the ticks by
   resource. `look connections` returns to which apiservers clients are open, and how many watches.
-- `look streams PATH` returns a figure of each watch that is not zero; others have `apiservers`, `domains`, `tickers`
-  and `monitor` in place of `streams`.
+- `look watches PATH` returns a figure of each watch that is not zero; others have `apiservers`, `domains`, `tickers`
+  and `monitor` in place of `watches`.
 - `cluster NAME VALUE` sets an attribute of the cluster. `refuse KIND KEY REASON` makes requests fail, `allow` ends it.
 - `send pods` ends the watches of pods, `send pods@2 BOOKMARK 200` sends a line to the one at 10.0.0.2, and
   `send addresses reset` breaks the watch of addresses.
@@ -198,7 +198,7 @@ def _said_by(snapshot: Snapshot, start: StartState) -> dict[str, str]:
     for domain in snapshot.domains:
         resets = f", {domain.resets} resets" if domain.resets else ""
         said[f"clock {domain.name}"] = f"ticks on {' and '.join(sorted(domain.ticks_on)) or 'nothing'}{resets}"
-    for stream in snapshot.streams:
+    for stream in snapshot.watches:
         up = "" if stream.up else ", down"
         said[f"{stream.watch}@{place(stream.apiserver)}"] = f"{stream.membership} of {stream.domain}{up}"
     for one in snapshot.apiservers:
@@ -231,7 +231,7 @@ def _figures(snapshot: Snapshot, of: str, path: str) -> list[str]:
         "domains": {one.name: one for one in snapshot.domains},
         "tickers": {f"{one.name}@{place(each.apiserver)}": each for one in snapshot.domains for each in one.tickers},
         "apiservers": {place(one.name): one for one in snapshot.apiservers},
-        "streams": {f"{one.watch}@{place(one.apiserver)}": one for one in snapshot.streams},
+        "watches": {f"{one.watch}@{place(one.apiserver)}": one for one in snapshot.watches},
     }
     return grouped({name: shown(figure_at(one, path)) for name, one in parts[of].items()})
 

@@ -10,7 +10,7 @@ from watchslo.api.status import StatusDocument
 from watchslo.model import InstanceName, shard_name
 from watchslo.overview.merge import InstanceReport
 from watchslo.serve.status import StatusEncoder
-from watchslo.snapshot import OverallVerdict, ShardReading, Snapshot, StreamReading, WindowVerdict
+from watchslo.snapshot import OverallVerdict, ShardReading, Snapshot, WatchReading, WindowVerdict
 from watchslo.timeline.headline import Headline
 from watchslo.timeline.timeline import Timeline
 from watchslo.timeline.verdict import Level
@@ -24,7 +24,7 @@ def body(
     index: int = 0,
     count: int = 1,
     said: Headline | None = GOOD,
-    *streams: StreamReading,
+    *streams: WatchReading,
     name: InstanceName | None = None,
     version: str = "1.2.3",
     **changes: Any,
@@ -37,7 +37,7 @@ def body(
         instance=name or InstanceName("prod-eu", part, host=f"watchslo-{index}"),
         build=replace(readings.BUILD, version=version),
     )
-    snapshot: Snapshot = replace(readings.SNAPSHOT, **{"domains": (), **changes}, monitor=monitor, streams=streams)
+    snapshot: Snapshot = replace(readings.SNAPSHOT, **{"domains": (), **changes}, monitor=monitor, watches=streams)
     account = replace(Timeline().observe(snapshot), headline=said) if said else None
     return StatusEncoder().encode(snapshot, account).body
 
@@ -57,7 +57,7 @@ def silent(address: str, why: str = "the connection is refused") -> InstanceRepo
     return InstanceReport(address, failure=why)
 
 
-def watch(lower: float, upper: float, **changes: Any) -> StreamReading:
+def watch(lower: float, upper: float, **changes: Any) -> WatchReading:
     """Return a watch of pods at an apiserver with these bounds of its P99, judged by them and a threshold of 1 s."""
     quantile = replace(readings.TRACK.windows[1].quantiles[-1], lower=lower, upper=upper)
     track = readings.judged(100, quantile)

@@ -12,7 +12,7 @@ from tests.unit.overview.instances import GOOD, LATE, PAUSED, report, silent, wa
 from tests.unit.serve import readings
 from watchslo.model import InstanceName
 from watchslo.overview.merge import MOST_FINDINGS, STALE_SECONDS, InstanceReport, Overview, merge
-from watchslo.snapshot import StreamReading
+from watchslo.snapshot import WatchReading
 from watchslo.timeline.verdict import Level
 
 REFUSED = "the connection is refused"
@@ -140,7 +140,7 @@ def test_good_verdict_needs_an_answer_of_each_instance_and_no_doubt(overview: Ov
         readings.changed(FAST, track={"judged": None}),
     ],
 )
-def test_other_watches_and_other_verdicts_are_no_disagreement(other: StreamReading) -> None:
+def test_other_watches_and_other_verdicts_are_no_disagreement(other: WatchReading) -> None:
     assert of(report(0, 2, LATE, SLOW), report(1, 2, GOOD, other)).findings == ()
 
 

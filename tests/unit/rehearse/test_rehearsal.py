@@ -168,7 +168,7 @@ async def test_headroom_of_commit_times_is_not_counted(client: Any, cluster: Clu
     assert found.revisions is None
 
 
-@pytest.mark.parametrize("kind", ["tick", "history"])
+@pytest.mark.parametrize("kind", ["tick", "headroom"])
 async def test_headroom_is_unknown_if_requests_fail(client: Any, cluster: Cluster, kind: str) -> None:
     cluster.fail(Reason.FORBIDDEN, kind)
     assert await headroom_after_rehearsals(client, cluster) is None
@@ -178,7 +178,7 @@ async def test_headroom_of_uncached_resource_is_unknown(client: Any, cluster: Cl
     record = RehearsalRecord(client, EVENTS, None)
     await record.begin()
     assert await record.end() is None
-    assert not cluster.count("history")
+    assert not cluster.count("headroom")
 
 
 async def test_headroom_is_read_in_the_rehearsed_namespace(client: Any, cluster: Cluster) -> None:

@@ -11,7 +11,7 @@ from watchslo.report.daemon import DaemonDocuments, report_of
 from watchslo.report.incident import IncidentReport, ReportPeriod
 from watchslo.serve import rows, update
 from watchslo.serve.status import StatusEncoder
-from watchslo.snapshot import Cause, CauseReading, Confidence, QuantileReading, Snapshot, StreamReading
+from watchslo.snapshot import Cause, CauseReading, Confidence, QuantileReading, Snapshot, WatchReading
 from watchslo.timeline.timeline import Timeline
 
 BEGIN_WALL = 1_699_999_200.0  # 2023-11-14 22:00:00 UTC
@@ -63,11 +63,11 @@ class Story:
             at_wall=BEGIN_WALL + second,
             monitor=replace(readings.MONITOR, started_wall=BEGIN_WALL, tainted_seconds=tainted, witnesses=None),
             domains=(replace(readings.DOMAIN, tickers=(readings.TICKER,)),),
-            streams=(pods, other, replace(other, watch="nodes", resource="nodes", group="")),
+            watches=(pods, other, replace(other, watch="nodes", resource="nodes", group="")),
             causes=causes,
         )
 
-    def _stream(self, stream: StreamReading, p99: float, good: int, bad: int) -> StreamReading:
+    def _stream(self, stream: WatchReading, p99: float, good: int, bad: int) -> WatchReading:
         quantile = QuantileReading(0.99, p99 * 0.9, p99, p99 * 1.25)
         counts = {"within": 120 * good, "beyond": 37 * bad, "uncertain": 3 * bad}
         windows = {"good": good, "bad": bad, "undecided": 0, "no_data": 1}

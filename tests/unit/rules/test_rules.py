@@ -294,7 +294,7 @@ class TestProven:
         assert left == {
             "WatchLatencyBadMinutes",
             "WatchClusterBadMinutes",
-            "WatchHistoryShort",
+            "WatchHeadroomShort",
             "WatchApiserverTicksSlow",
             "WatchsloClockSlow",
             "WatchsloWitnessesUnreached",

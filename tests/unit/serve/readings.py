@@ -41,11 +41,11 @@ from watchslo.snapshot import (
     SessionReading,
     Snapshot,
     StorageKind,
-    StreamReading,
     TickerReading,
     TimeTravelReading,
     TrackReading,
     TransportReading,
+    WatchReading,
     WindowReading,
     WindowVerdict,
     WitnessReading,
@@ -154,7 +154,7 @@ IDLE_TRACK = TrackReading(
 )
 EVENTS = {"ADDED": 100, "MODIFIED": 300, "DELETED": 1, "ERROR": 0}
 OF_ALL_WATCHES = [one for one in Guarantee if one not in (Guarantee.TYPED, Guarantee.FILTERED)]
-TAIL = StreamReading(
+TAIL = WatchReading(
     watch="pods",
     group="",
     resource="pods",
@@ -407,7 +407,7 @@ SNAPSHOT = Snapshot(
     monitor=MONITOR,
     apiservers=(WITH_OWN_METRICS, OTHER),
     domains=(DOMAIN, BLIND),
-    streams=(replace(TAIL, breakdown=BREAKDOWN), IDLE, STALLED),
+    watches=(replace(TAIL, breakdown=BREAKDOWN), IDLE, STALLED),
     causes=(BEHIND, STUCK),
     overall=OverallVerdict.STALLED,
 )
@@ -421,11 +421,11 @@ EMPTY = Snapshot(
     ),
     apiservers=(),
     domains=(),
-    streams=(),
+    watches=(),
 )
 
 
-def changed(stream: StreamReading, **changes: object) -> StreamReading:
+def changed(stream: WatchReading, **changes: object) -> WatchReading:
     """Return a copy of the reading with other values; a dict changes those fields of a nested reading.
 
     `changed(TAIL, up=False, audit={"stalled_for": 3.0})` leaves the rest of the audit as it is.
@@ -437,7 +437,7 @@ def changed(stream: StreamReading, **changes: object) -> StreamReading:
     return replace(stream, **made)  # type: ignore[arg-type]
 
 
-def many(watches: int, watch: StreamReading = TAIL) -> Snapshot:
+def many(watches: int, watch: WatchReading = TAIL) -> Snapshot:
     """A snapshot of as many such watches."""
     streams = tuple(replace(watch, watch=f"watch-{number}", resource=f"things{number}") for number in range(watches))
-    return replace(SNAPSHOT, streams=streams)
+    return replace(SNAPSHOT, watches=streams)

@@ -10,7 +10,7 @@ from tests.support.transcripts import of_states
 from tests.unit.serve import readings
 from watchslo.api.feed import MOST_HAPPENED, WatchDetail
 from watchslo.serve.detail import details
-from watchslo.snapshot import QuantileReading, Snapshot, StreamReading, TransportReading
+from watchslo.snapshot import QuantileReading, Snapshot, TransportReading, WatchReading
 from watchslo.timeline.explanation import NO_SAMPLE
 from watchslo.timeline.timeline import Timeline
 
@@ -22,14 +22,14 @@ def timeline(*snapshots: Snapshot) -> Timeline:
     return made
 
 
-def of(stream: StreamReading, **changes: object) -> WatchDetail:
+def of(stream: WatchReading, **changes: object) -> WatchDetail:
     """Return the details of the only watch of a snapshot."""
-    snapshot = replace(readings.SNAPSHOT, streams=(stream,), **changes)  # type: ignore[arg-type]
+    snapshot = replace(readings.SNAPSHOT, watches=(stream,), **changes)  # type: ignore[arg-type]
     (made,) = details(timeline(snapshot), stream.watch).watches
     return made
 
 
-def judged(*more: QuantileReading, **changes: object) -> StreamReading:
+def judged(*more: QuantileReading, **changes: object) -> WatchReading:
     """Return a watch whose judged window has more quantiles than usual."""
     window = readings.window("1m", 60.0, 6000)
     return readings.changed(
@@ -94,7 +94,7 @@ def test_details_match_golden_file(golden: Callable[[str, str], None]) -> None:
 
 def test_names_select_watches_at_all_apiservers_and_keys_select_one() -> None:
     elsewhere = replace(readings.TAIL, apiserver="10.0.0.1:6443")
-    both = timeline(replace(readings.SNAPSHOT, streams=(readings.TAIL, elsewhere)))
+    both = timeline(replace(readings.SNAPSHOT, watches=(readings.TAIL, elsewhere)))
     assert [watch.key for watch in details(both, "pods").watches] == ["pods@service", "pods@10.0.0.1:6443"]
     assert [watch.name for watch in details(both, "pods@10.0.0.1:6443").watches] == ["pods at 10.0.0.1:6443"]
     assert details(both, "things").watches == ()
@@ -107,7 +107,7 @@ NONE = readings.TAIL.guarantees.violations
 def test_newest_events_of_the_watch_are_shown() -> None:
     before = replace(readings.SNAPSHOT, causes=())
     snapshots = [
-        replace(before, streams=(readings.changed(readings.TAIL, guarantees={"violations": lost}), readings.STALLED))
+        replace(before, watches=(readings.changed(readings.TAIL, guarantees={"violations": lost}), readings.STALLED))
         for lost in ({**NONE, "reliable": number} for number in range(MOST_HAPPENED + 2))
     ]
     (pods,) = details(timeline(*snapshots), "pods").watches
@@ -122,7 +122,7 @@ def test_hour_has_median_and_highest_estimate() -> None:
         judged = readings.window("1m", 60.0, 120)
         quantiles = tuple(replace(quantile, estimate=estimate) for quantile in judged.quantiles)
         stream = replace(readings.TAIL, track=replace(readings.TRACK, judged=replace(judged, quantiles=quantiles)))
-        hour.append(replace(readings.SNAPSHOT, streams=(stream,), at_wall=readings.SNAPSHOT.at_wall + 5 * number))
+        hour.append(replace(readings.SNAPSHOT, watches=(stream,), at_wall=readings.SNAPSHOT.at_wall + 5 * number))
     (pods,) = details(timeline(*hour), "pods").watches
     (past,) = [section.facts for section in pods.sections if section.title == "Last hour"]
     assert [one.text for one in past[:3]] == ["20 ms", "3 s at 2023-11-14 22:13:26 UTC", "3 of 3 have a P99"]

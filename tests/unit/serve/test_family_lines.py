@@ -18,7 +18,7 @@ from watchslo.serve.family_messages import FamilyMessages
 from watchslo.serve.metrics import FAMILIES, WATCH, Detail, Label, MetricView
 from watchslo.serve.metrics.family import gauge, histogram
 from watchslo.serve.metrics.views import per_watch
-from watchslo.snapshot import HistogramReading, Snapshot, StreamReading
+from watchslo.snapshot import HistogramReading, Snapshot, WatchReading
 
 ENCODERS: dict[str, Callable[[Any], bytes]] = {
     "": generate_latest,
@@ -70,10 +70,10 @@ def test_histograms_are_written_as_prometheus_client_writes_them(
 def _compare(declare: Any, found: Any, *labels: Label, watch: str) -> None:
     """Compare the second encoding, which has the template of the first."""
     family = declare("things", "Things.", basic=per_watch(lambda _: found, *labels))
-    snapshot = replace(readings.SNAPSHOT, streams=(replace(readings.TAIL, watch=watch),))
+    snapshot = replace(readings.SNAPSHOT, watches=(replace(readings.TAIL, watch=watch),))
     written = FamilyLines(family, family.basic)
     first = b"".join(written.pieces(snapshot))
-    assert first == b"".join(written.pieces(replace(snapshot, streams=(*snapshot.streams,))))
+    assert first == b"".join(written.pieces(replace(snapshot, watches=(*snapshot.watches,))))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("tests.support.collector.FAMILIES", (family,))
         expected = generate_latest(SnapshotCollector(snapshot, Detail.FULL))
@@ -84,7 +84,7 @@ class TestEvaluations:
     @pytest.mark.parametrize("detail", Detail)
     def test_values_are_replaced_at_each_evaluation(self, detail: Detail) -> None:
         encoder = MetricsEncoder(detail)
-        evaluations: list[tuple[StreamReading, ...]] = [
+        evaluations: list[tuple[WatchReading, ...]] = [
             (readings.TAIL, readings.STALLED),
             (readings.changed(readings.TAIL, up=False, received={"bytes": 5_000_000}), readings.STALLED),
             (readings.changed(readings.TAIL, track={"hops": readings.HOPS, "windows": ()}), readings.IDLE),
@@ -92,7 +92,7 @@ class TestEvaluations:
             (),
         ]
         for streams in evaluations:
-            snapshot = replace(readings.SNAPSHOT, streams=streams)
+            snapshot = replace(readings.SNAPSHOT, watches=streams)
             assert ours(encoder, snapshot) == generate_latest(SnapshotCollector(snapshot, detail))
 
     def test_daemon_itself_is_read_from_each_snapshot(self) -> None:
@@ -105,7 +105,7 @@ class TestEvaluations:
     def test_watches_are_read_once_an_evaluation(self, written: type[FamilyLines | FamilyMessages]) -> None:
         read: list[str] = []
 
-        def note(stream: StreamReading) -> float:
+        def note(stream: WatchReading) -> float:
             read.append(stream.watch)
             return 1.0
 
@@ -115,7 +115,7 @@ class TestEvaluations:
             snapshot = replace(readings.SNAPSHOT, monitor=replace(readings.MONITOR, tainted_seconds=float(number)))
             assert b"".join(family.pieces(snapshot))
         assert len(read) == 3
-        family.pieces(replace(readings.SNAPSHOT, streams=(readings.TAIL,)))
+        family.pieces(replace(readings.SNAPSHOT, watches=(readings.TAIL,)))
         assert len(read) == 4
 
     def test_watches_share_a_template(self) -> None:
@@ -131,7 +131,7 @@ class TestEvaluations:
         written = FamilyLines(gauge("things", "Things.", basic=view), view)
         for number in range(1000):
             streams = tuple(replace(readings.TAIL, watch=f"watch-{number + shift}") for shift in range(3))
-            (piece,) = written.pieces(replace(readings.SNAPSHOT, streams=streams))
+            (piece,) = written.pieces(replace(readings.SNAPSHOT, watches=streams))
             assert piece.count(b"\n") == 3
         assert len(written._templates) == 3
 

@@ -33,7 +33,7 @@ def only(found: Any, declare: Any = gauge) -> Any:
         "things", "Things.", basic=per_watch(lambda _: found, *((KEY,) if isinstance(found, dict) else ()))
     )
     written = FamilyMessages(family, family.basic)
-    (message,) = messages(b"".join(written.pieces(replace(readings.SNAPSHOT, streams=(readings.TAIL,)))))
+    (message,) = messages(b"".join(written.pieces(replace(readings.SNAPSHOT, watches=(readings.TAIL,)))))
     return message
 
 

@@ -67,7 +67,7 @@ async def test_feed_sends_full_then_delta(feed: Feed) -> None:
         await anext(events)
         whole = parsed(await anext(events))
         louder = readings.changed(readings.TAIL, received={"bookmarks": 8, "bookmark_age": 1.0})
-        await observed(feed, at(1, streams=(louder, readings.STALLED)))
+        await observed(feed, at(1, watches=(louder, readings.STALLED)))
         then = parsed(await anext(events))
     assert [whole["event"], then["event"]] == ["full", "delta"]
     assert {watch["key"] for watch in whole["data"]["watches"]} == {
@@ -174,7 +174,7 @@ async def test_feed_ends_when_closed(feed: Feed) -> None:
 async def test_failed_observation_is_logged_and_skipped(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
     log = CapturingLogger()
     monkeypatch.setattr(structlog, "get_logger", lambda: log)
-    await observed(feed, replace(readings.SNAPSHOT, streams=None), at(0))  # type: ignore[arg-type]
+    await observed(feed, replace(readings.SNAPSHOT, watches=None), at(0))  # type: ignore[arg-type]
     assert [call.args for call in log.calls] == [("history_failed",), ("verdict",)]
     assert feed.account is not None
 

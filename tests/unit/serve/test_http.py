@@ -104,7 +104,7 @@ async def test_large_answers_are_served_as_a_whole() -> None:
         async with client.get("/metrics", headers={"Accept-Encoding": "gzip"}) as answer:
             assert (await answer.read()).count(b"\nwatchslo_watch_up{") == 300
         async with client.get("/api/v1/status") as answer:
-            assert len((await answer.json())["streams"]) == 300
+            assert len((await answer.json())["watches"]) == 300
 
 
 async def test_series_and_events_are_served() -> None:

@@ -16,7 +16,7 @@ from tests.unit.serve import readings
 from watchslo.monitor.lag import LAG_EDGES
 from watchslo.serve.metrics import FAMILIES, LATE_BEAT_SECONDS, Detail, Label, Type
 from watchslo.serve.reference import reference
-from watchslo.snapshot import CacheReading, Cause, ExcessReading, HopReading, Snapshot, StreamReading
+from watchslo.snapshot import CacheReading, Cause, ExcessReading, HopReading, Snapshot, WatchReading
 from watchslo.watch.failure import Phase
 from watchslo.watch.messages import RelistReason
 
@@ -45,8 +45,8 @@ def samples(snapshot: Snapshot, detail: Detail) -> list[Sample]:
     return [sample for metric in registry(snapshot, detail).collect() for sample in metric.samples]
 
 
-def alone(stream: StreamReading, **changes: object) -> Snapshot:
-    return replace(readings.SNAPSHOT, streams=(stream,), **changes)  # type: ignore[arg-type]
+def alone(stream: WatchReading, **changes: object) -> Snapshot:
+    return replace(readings.SNAPSHOT, watches=(stream,), **changes)  # type: ignore[arg-type]
 
 
 def with_track(**changes: object) -> Snapshot:
@@ -166,7 +166,7 @@ CASES = (
         "several watches of a resource: that with most events counts",
         replace(
             readings.SNAPSHOT,
-            streams=tuple(
+            watches=tuple(
                 replace(readings.TAIL, watch=watch, behind_fastest=excess) for watch, excess in EXCESSES.items()
             ),
         ),
@@ -204,12 +204,12 @@ CASES = (
     Case(
         "list that takes longer than the headroom",
         alone(readings.changed(readings.TAIL, headroom={"list_seconds": 100.0})),
-        ("watch_history_fits{",),
+        ("watch_headroom_fits{",),
     ),
     Case(
         "unknown time of a list",
         alone(readings.changed(readings.TAIL, headroom={"list_seconds": None})),
-        ("watch_history_fits{", "watch_history_list_seconds{"),
+        ("watch_headroom_fits{", "watch_headroom_list_seconds{"),
         (Detail.FULL,),
     ),
     Case(
@@ -232,16 +232,16 @@ def test_lines_of_other_states_match_golden_file(golden: Golden) -> None:
 # The number of series
 
 
-def unprobed(stream: StreamReading) -> StreamReading:
+def unprobed(stream: WatchReading) -> WatchReading:
     cache = CacheReading(behind_peers=stream.cache.behind_peers)
     return replace(stream, cache=cache, headroom=None, track=readings.TRACK)
 
 
-def with_hops(stream: StreamReading, hops: tuple[HopReading, ...]) -> StreamReading:
+def with_hops(stream: WatchReading, hops: tuple[HopReading, ...]) -> WatchReading:
     return replace(stream, track=replace(stream.track, hops=hops))
 
 
-def series(stream: StreamReading, detail: Detail) -> int:
+def series(stream: WatchReading, detail: Detail) -> int:
     """Return the number of series of a watch."""
     found = samples(alone(stream, causes=()), detail)
     return len([sample for sample in found if sample.labels.get("watch") == stream.watch])
@@ -260,7 +260,7 @@ UNHOPPED = with_hops(unprobed(readings.TAIL), ())
     ],
     ids=["tailing", "with inventory"],
 )
-def test_watch_has_a_limited_number_of_series_in_basic(stream: StreamReading, most: int) -> None:
+def test_watch_has_a_limited_number_of_series_in_basic(stream: WatchReading, most: int) -> None:
     assert series(stream, Detail.BASIC) <= most
 
 
@@ -280,7 +280,7 @@ def test_watch_has_a_limited_number_of_series_in_basic(stream: StreamReading, mo
     ids=["headroom", "cache probes", "reference", "creation times"],
 )
 def test_watch_has_more_series_with(
-    without: StreamReading, stream: StreamReading, more: int, details: list[Detail]
+    without: WatchReading, stream: WatchReading, more: int, details: list[Detail]
 ) -> None:
     assert [series(stream, detail) - series(without, detail) for detail in details] == [more] * len(details)
 

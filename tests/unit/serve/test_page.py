@@ -12,7 +12,7 @@ from tests.unit.serve import readings
 from tests.unit.serve.markup import Elements
 from watchslo.model import InstanceName
 from watchslo.serve import page
-from watchslo.snapshot import ApiserverRole, ShardReading, Snapshot, StreamReading, WindowVerdict
+from watchslo.snapshot import ApiserverRole, ShardReading, Snapshot, WatchReading, WindowVerdict
 from watchslo.timeline.timeline import Timeline
 
 PAGE_BYTES = 250_000
@@ -29,7 +29,7 @@ def rows(snapshot: Snapshot, table: str) -> list[list[str]]:
     return [[unescape(text) for text in re.findall(r"<t[hd][^>]*>([^<]*)", row)] for row in body.split("</tr>")[:-1]]
 
 
-def judged_by(window: object) -> StreamReading:
+def judged_by(window: object) -> WatchReading:
     return readings.changed(readings.TAIL, track={"judged": window})
 
 
@@ -47,13 +47,13 @@ MANY = readings.with_p999(readings.window("1m", 60.0, 6000))
 SERVICE = replace(readings.SERVICE, role=ApiserverRole.SERVICE, version=None, combined=None, alone=None)
 WITNESS = replace(SERVICE, name="10.0.0.2:6443", role=ApiserverRole.WITNESS)
 WATCHES = {
-    "P99 below the round trip": replace(readings.SNAPSHOT, streams=(judged_by(FEW),)),
-    "P99 below the resolution": replace(readings.SNAPSHOT, streams=(judged_by(FEW),), domains=()),
-    "rough P99": replace(readings.SNAPSHOT, streams=(judged_by(ROUGH),)),
-    "P99.9": replace(readings.SNAPSHOT, streams=(judged_by(MANY),)),
+    "P99 below the round trip": replace(readings.SNAPSHOT, watches=(judged_by(FEW),)),
+    "P99 below the resolution": replace(readings.SNAPSHOT, watches=(judged_by(FEW),), domains=()),
+    "rough P99": replace(readings.SNAPSHOT, watches=(judged_by(ROUGH),)),
+    "P99.9": replace(readings.SNAPSHOT, watches=(judged_by(MANY),)),
     "the worst watch first": replace(
         readings.SNAPSHOT,
-        streams=(
+        watches=(
             readings.TAIL,
             readings.IDLE,
             readings.changed(readings.TAIL, watch="nodes", track={"verdict": WindowVerdict.BAD}),
@@ -63,9 +63,9 @@ WATCHES = {
 }
 APISERVERS = {
     "P99.9": replace(readings.SNAPSHOT, apiservers=(replace(readings.SERVICE, combined=MANY),)),
-    "without watches": replace(readings.SNAPSHOT, apiservers=(SERVICE, WITNESS), streams=(), domains=(), causes=()),
+    "without watches": replace(readings.SNAPSHOT, apiservers=(SERVICE, WITNESS), watches=(), domains=(), causes=()),
     "short headroom": replace(
-        readings.SNAPSHOT, streams=(readings.changed(readings.TAIL, headroom={"list_seconds": 100.0}),)
+        readings.SNAPSHOT, watches=(readings.changed(readings.TAIL, headroom={"list_seconds": 100.0}),)
     ),
 }
 

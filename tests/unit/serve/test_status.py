@@ -47,7 +47,7 @@ def test_encoder_writes_large_documents_in_small_pieces() -> None:
 def test_encoder_replaces_watches_at_each_evaluation() -> None:
     encoder = StatusEncoder()
     for streams in ((readings.TAIL,), (readings.changed(readings.TAIL, up=False), readings.IDLE), ()):
-        snapshot = replace(readings.SNAPSHOT, streams=streams)
+        snapshot = replace(readings.SNAPSHOT, watches=streams)
         body = encoder.encode(snapshot).body
         assert body == StatusEncoder().encode(snapshot).body
         newer = encoder.encode(replace(snapshot, monitor=replace(readings.MONITOR, paused=True)))

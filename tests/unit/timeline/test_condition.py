@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.support.transcripts import Step, replay
 from tests.unit.serve import readings
-from watchslo.snapshot import QuantileReading, StreamReading
+from watchslo.snapshot import QuantileReading, WatchReading
 from watchslo.timeline.condition import (
     P99,
     Judge,
@@ -21,7 +21,7 @@ GOLDEN = Path(__file__).parents[2] / "golden"
 NOW = 1_700_000_000.0
 
 
-def stream(lower: float, estimate: float, upper: float, events: int = 100) -> StreamReading:
+def stream(lower: float, estimate: float, upper: float, events: int = 100) -> WatchReading:
     quantiles = (QuantileReading(P99, lower, estimate, upper),) if events else ()
     return replace(readings.TAIL, track=readings.judged(events, *quantiles))
 
@@ -33,27 +33,27 @@ UNDECIDED = stream(0.2, 0.3, 1.4)
 SILENT = stream(0.0, 0.0, 0.0, events=0)
 
 
-def grown(one: StreamReading, samples: int = 1) -> StreamReading:
+def grown(one: WatchReading, samples: int = 1) -> WatchReading:
     """Return the reading with more samples since the start."""
     track, more = one.track, one.track.timespan
     counts = tuple(count + samples for count in more.counts)
     return replace(one, track=replace(track, timespan=replace(more, counts=counts)))
 
 
-def proven(beyond: int) -> StreamReading:
+def proven(beyond: int) -> WatchReading:
     """Return a watch without quantiles, with this number of events that were proven late."""
     track = replace(readings.judged(0), judged=None, windows=(), proven_only=True)
     objective = replace(track.objective, verdicts={"within": 30, "beyond": beyond, "uncertain": 900})
     return replace(SILENT, track=replace(track, objective=objective))
 
 
-def beyond(count: int) -> StreamReading:
+def beyond(count: int) -> WatchReading:
     """Return a watch that is within, although this number of events was late."""
     objective = replace(WITHIN.track.objective, verdicts={"beyond": count})
     return replace(WITHIN, track=replace(WITHIN.track, objective=objective))
 
 
-WATCHES: Mapping[str, StreamReading] = {
+WATCHES: Mapping[str, WatchReading] = {
     "within": WITHIN,
     "late": LATE,
     "few": FEW,
@@ -64,7 +64,7 @@ WATCHES: Mapping[str, StreamReading] = {
     **{f"proven={count}": proven(count) for count in (0, 7, 8)},
     **{f"beyond={count}": beyond(count) for count in (0, 3)},
 }
-CHANGES: Mapping[str, Callable[[StreamReading], StreamReading]] = {
+CHANGES: Mapping[str, Callable[[WatchReading], WatchReading]] = {
     "grown": grown,
     "closed": lambda one: replace(one, up=False),
     "stalled": lambda one: readings.changed(one, audit={"stalled_for": 3.0}),

@@ -14,11 +14,11 @@ from watchslo.timeline.events import EventKind, compare
 from watchslo.timeline.self_checks import summary
 from watchslo.timeline.timeline import MOST_EVENTS, Timeline
 
-BEFORE = replace(readings.SNAPSHOT, causes=(), streams=(readings.TAIL,))
+BEFORE = replace(readings.SNAPSHOT, causes=(), watches=(readings.TAIL,))
 
 
 def watch(**changes: object) -> Snapshot:
-    return replace(BEFORE, streams=(readings.changed(readings.TAIL, **changes),))
+    return replace(BEFORE, watches=(readings.changed(readings.TAIL, **changes),))
 
 
 def monitor(**changes: Any) -> Snapshot:
@@ -32,13 +32,13 @@ def apiserver(**changes: Any) -> Snapshot:
 def expired(before: Snapshot) -> Snapshot:
     """Return the snapshot after the revisions of all watches expired."""
     return replace(
-        before, streams=tuple(readings.changed(one, lists={"expired": {"stream": 1}}) for one in before.streams)
+        before, watches=tuple(readings.changed(one, lists={"expired": {"stream": 1}}) for one in before.watches)
     )
 
 
 ROUTINE = {("deadline", "deadline"): 9, ("own", "reload"): 1, ("expired", "expired"): 1}
 MANY = readings.many(9)
-STALLED = replace(BEFORE, streams=(readings.STALLED,))
+STALLED = replace(BEFORE, watches=(readings.STALLED,))
 ALONE = replace(BEFORE, apiservers=(readings.SERVICE,))
 SILENT = apiserver(unresponsive_for=30.0)
 BLAMED = replace(BEFORE, causes=(readings.STUCK,))
@@ -48,7 +48,7 @@ CHANGES: Mapping[str, tuple[Snapshot, Snapshot]] = {
     "Routine closes": (BEFORE, watch(outcomes={"closed": ROUTINE})),
     "A first list": (BEFORE, watch(lists={"relists": {"start": 2}})),
     "Events": (BEFORE, watch(received={"events": {"ADDED": 1000}})),
-    "A new watch": (BEFORE, replace(BEFORE, streams=(readings.TAIL, readings.STALLED))),
+    "A new watch": (BEFORE, replace(BEFORE, watches=(readings.TAIL, readings.STALLED))),
     "A close": (BEFORE, watch(outcomes={"closed": {("network", "reset"): 2}})),
     "A close of a watch that started again": (
         watch(outcomes={"closed": {("network", "reset"): 5}}),
@@ -64,7 +64,7 @@ CHANGES: Mapping[str, tuple[Snapshot, Snapshot]] = {
     "A stall": (BEFORE, watch(audit={"stalled_for": 30.0})),
     "The end of a stall": (
         STALLED,
-        replace(BEFORE, streams=(readings.changed(readings.STALLED, audit={"stalled_for": None}),)),
+        replace(BEFORE, watches=(readings.changed(readings.STALLED, audit={"stalled_for": None}),)),
     ),
     "A reload": (BEFORE, monitor(reloaded_wall=1_700_000_000.0)),
     "A failed reload": (BEFORE, monitor(reload_succeeded=False)),
@@ -107,7 +107,7 @@ def test_events_name_all_their_watches_by_shared_keys() -> None:
         ("service", "jobs", [("service", "jobs")]),
         ("service", None, [("service", "pods"), ("service", "jobs")]),
         (None, "pods", [("service", "pods")]),
-        (None, None, [(one.apiserver, one.watch) for one in readings.SNAPSHOT.streams]),
+        (None, None, [(one.apiserver, one.watch) for one in readings.SNAPSHOT.watches]),
     ],
 )
 def test_events_of_a_cause_name_the_watches_that_it_affects(
@@ -132,7 +132,7 @@ class TestChronicle:
     def test_account_has_all_self_checks_in_one(self) -> None:
         account = Timeline().observe(BEFORE)
         assert account.trust == summary(account.checks, measuring=True)
-        account = Timeline().observe(replace(BEFORE, domains=(), streams=()))
+        account = Timeline().observe(replace(BEFORE, domains=(), watches=()))
         assert account.trust.text == "Cannot tell: nothing is measured."
 
     def test_timeline_lateness_begins_and_ends_once(self) -> None:
@@ -141,7 +141,7 @@ class TestChronicle:
         good, bad = WindowVerdict.GOOD, WindowVerdict.BAD
         for number, (verdict, samples) in enumerate(((good, 0), (bad, 1), (bad, 2), (good, 2), (good, 3), (good, 4))):
             stream = grown(replace(readings.TAIL, track=replace(readings.TRACK, verdict=verdict)), samples)
-            account = chronicle.observe(replace(BEFORE, at_wall=BEFORE.at_wall + 5 * number, streams=(stream,)))
+            account = chronicle.observe(replace(BEFORE, at_wall=BEFORE.at_wall + 5 * number, watches=(stream,)))
             assert account.number == number + 1
             found += [one.text for one in account.happened]
             assert all(one.watches == (("service", "pods"),) for one in account.happened if "pods" in one.text)
@@ -154,5 +154,5 @@ class TestChronicle:
         for number in range(MOST_EVENTS + 10):
             violations = {"reliable": number}
             stream = readings.changed(readings.TAIL, guarantees={"violations": violations})
-            chronicle.observe(replace(BEFORE, streams=(stream,)))
+            chronicle.observe(replace(BEFORE, watches=(stream,)))
         assert len(chronicle.happened) == MOST_EVENTS

@@ -8,25 +8,25 @@ import pytest
 
 from tests.support.transcripts import of_states
 from tests.unit.serve import readings
-from watchslo.snapshot import FailureReading, QuantileReading, StreamReading, WindowVerdict
+from watchslo.snapshot import FailureReading, QuantileReading, WatchReading, WindowVerdict
 from watchslo.timeline import explanation as explaining
 from watchslo.timeline.condition import Condition, Judge
 from watchslo.timeline.explanation import explanation, labelled, why_undated
 
 
-def judged(upper: float, verdict: WindowVerdict, events: int = 120) -> StreamReading:
+def judged(upper: float, verdict: WindowVerdict, events: int = 120) -> WatchReading:
     p99 = QuantileReading(0.99, 0.003, 0.012, upper)
     return replace(readings.TAIL, track=replace(readings.judged(events, p99), verdict=verdict))
 
 
-def of(stream: StreamReading) -> str:
+def of(stream: WatchReading) -> str:
     return explanation(Judge().condition(stream, 0.0))
 
 
 NOTHING = replace(readings.TAIL, track=readings.judged(0))
 
 
-WATCHES: Mapping[str, StreamReading] = {
+WATCHES: Mapping[str, WatchReading] = {
     "It is proven within": judged(1.0, WindowVerdict.GOOD),
     "It is within by the times of the ticks": judged(1.19, WindowVerdict.GOOD),
     "It is within without figures": replace(NOTHING, track=replace(readings.judged(3), verdict=WindowVerdict.GOOD)),

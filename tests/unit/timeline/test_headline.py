@@ -16,7 +16,7 @@ from watchslo.snapshot import (
     DomainReading,
     ExcessReading,
     QuantileReading,
-    StreamReading,
+    WatchReading,
     WindowVerdict,
 )
 from watchslo.timeline.condition import Judge
@@ -46,25 +46,25 @@ PROVEN = replace(WITHIN.track, judged=None, windows=(), proven_only=True, verdic
 CONNECTED = replace(WITHIN, track=PROVEN)
 
 
-def below(upper: float) -> StreamReading:
+def below(upper: float) -> WatchReading:
     """Return a watch whose estimate is below the round trip of the ticks, with this upper bound."""
     quantiles = [replace(one, upper=upper, resolution=0.3) for one in WITHIN.track.windows[0].quantiles]
     return replace(WITHIN, track=readings.judged(100, *quantiles))
 
 
-def of_threshold(seconds: float) -> StreamReading:
+def of_threshold(seconds: float) -> WatchReading:
     objective = replace(WITHIN.track.objective, threshold=seconds)
     return replace(WITHIN, track=replace(WITHIN.track, objective=objective))
 
 
-def proven_late(events: int) -> StreamReading:
+def proven_late(events: int) -> WatchReading:
     return replace(CONNECTED, track=replace(PROVEN, objective=replace(PROVEN.objective, verdicts={"beyond": events})))
 
 
 def say(
-    *streams: StreamReading,
+    *streams: WatchReading,
     after: float = 0.0,
-    before: tuple[StreamReading, ...] = (),
+    before: tuple[WatchReading, ...] = (),
     causes: tuple[CauseReading, ...] = (),
     hour: ProvenHour = NOTHING_PROVEN,
     last_bad: float | None = None,
@@ -77,8 +77,8 @@ def say(
     for judge, one in zip(judges, before or made, strict=True):
         judge.condition(one, NOW)
     lines = [judge.condition(one, NOW + after) for judge, one in zip(judges, made, strict=True)]
-    snapshot = replace(readings.SNAPSHOT, streams=made, causes=causes, at_wall=NOW + after, **changes)
-    known = {(line.stream.apiserver, line.stream.watch): p50 for line, p50 in zip(lines, usual, strict=False)}
+    snapshot = replace(readings.SNAPSHOT, watches=made, causes=causes, at_wall=NOW + after, **changes)
+    known = {(line.watch.apiserver, line.watch.watch): p50 for line, p50 in zip(lines, usual, strict=False)}
     return headline(Assessment(snapshot, lines, hour=hour, last_bad_wall=last_bad, usual=known))
 
 
@@ -93,7 +93,7 @@ def clock(ago: float | None = None, failure: str | None = None, gap: float | Non
     return replace(readings.DOMAIN, tickers=(replace(ticker, gap=gap or ticker.gap),))
 
 
-def slow(*streams: StreamReading, resolution: float | None = 0.304) -> Headline:
+def slow(*streams: WatchReading, resolution: float | None = 0.304) -> Headline:
     """Return what is said while ticks are slow: a latency below their round trip is not a measurement."""
     return say(*streams, domains=(replace(readings.DOMAIN, resolution=resolution),))
 

@@ -19,8 +19,8 @@ from watchslo.timeline.self_checks import MINUTE_POINTS, SelfCheck, SelfChecks, 
 from watchslo.timeline.verdict import Level
 
 EDGES = (0.005, 0.025, 0.15)
-SNAPSHOT = replace(readings.SNAPSHOT, domains=(readings.DOMAIN,), streams=(readings.TAIL,))
-PENDING = replace(SNAPSHOT, streams=(replace(readings.TAIL, membership="pending"),))
+SNAPSHOT = replace(readings.SNAPSHOT, domains=(readings.DOMAIN,), watches=(readings.TAIL,))
+PENDING = replace(SNAPSHOT, watches=(replace(readings.TAIL, membership="pending"),))
 STOPPED = replace(readings.TICKER, answered_ago=60.0, failure="No answer came.")
 SILENT = replace(readings.SERVICE, name=STOPPED.apiserver, unresponsive_for=60.0)
 
@@ -48,7 +48,7 @@ def ticking(ticker: TickerReading, **changes: Any) -> Snapshot:
 def events(measured: int, tainted: int) -> Snapshot:
     timespan = HistogramReading((1.0,), (measured, measured), 0.0)
     track = replace(readings.TRACK, timespan=timespan, unmeasured={"tainted": tainted, "initial": 10_000})
-    return replace(SNAPSHOT, streams=(replace(readings.TAIL, track=track),))
+    return replace(SNAPSHOT, watches=(replace(readings.TAIL, track=track),))
 
 
 POLLED = domain(name="leases", tickers=tuple(replace(one, polls=True) for one in readings.DOMAIN.tickers))

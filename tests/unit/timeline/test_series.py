@@ -5,7 +5,7 @@ import pytest
 
 from tests.unit.serve import readings
 from tests.unit.timeline.test_condition import LATE, SILENT, WITHIN
-from watchslo.snapshot import QuantileReading, StreamReading
+from watchslo.snapshot import QuantileReading, WatchReading
 from watchslo.timeline import series as module
 from watchslo.timeline.condition import Judge, WatchCondition
 from watchslo.timeline.series import COLUMNS, LEAST_USUAL, POINTS, Key, Series
@@ -16,7 +16,7 @@ NODES: Key = ("service", "nodes")
 STEP = 5.0
 
 
-def line(stream: StreamReading) -> WatchCondition:
+def line(stream: WatchReading) -> WatchCondition:
     return Judge().condition(stream, 0.0)
 
 
@@ -100,5 +100,5 @@ def test_headline_compares_with_the_hour_before_the_last_five_minutes() -> None:
     for number in range(132):
         p50 = QuantileReading(0.5, 0.0, 0.004 if number < 70 else 0.06, 0.5)
         watch = replace(WITHIN, apiserver="10.0.0.1:6443", track=readings.judged(100, p50, p99))
-        account = timeline.observe(replace(readings.SNAPSHOT, streams=(watch,), causes=(), at_wall=1e9 + number * STEP))
+        account = timeline.observe(replace(readings.SNAPSHOT, watches=(watch,), causes=(), at_wall=1e9 + number * STEP))
     assert "10.0.0.1:6443 takes 15 times as long as usual" in account.headline.figures

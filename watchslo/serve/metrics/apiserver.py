@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from watchslo.changes import quantile
 from watchslo.diagnose.own_figures import TOTAL
 from watchslo.serve.metrics.family import gauge
-from watchslo.serve.metrics.labels import ANSWERS, CENTRE, DELAY_PART, END, OWN_DURATION, TICKS
+from watchslo.serve.metrics.labels import CENTRE, DELAY_PART, END, OWN_DURATION, P99_ONLY, TICKS
 from watchslo.serve.metrics.latency import BASIC_QUANTILES
 from watchslo.serve.metrics.views import Found, Value, ends, latest_breakdowns, once, per_apiserver, per_resource
-from watchslo.snapshot import ApiserverReading, MonitorReading
+from watchslo.snapshot import ApiserverReading
 
 
 def _by_ticks(apiserver: ApiserverReading) -> Mapping[tuple[str, ...], Value]:
@@ -27,12 +27,7 @@ def _proven(apiserver: ApiserverReading) -> Found:
     return not apiserver.unproven if apiserver.version else None
 
 
-def _witnesses(monitor: MonitorReading) -> Found:
-    found = monitor.witnesses
-    return {"announced": found.announced, "reached": found.reached} if found else None
-
-
-def _own_p99(apiserver: ApiserverReading) -> Mapping[str, Value] | None:
+def _own_durations(apiserver: ApiserverReading) -> Mapping[tuple[str, str], Value] | None:
     """The P99 of what the apiserver timed itself; that of the dispatch is the highest of all resources."""
     own = apiserver.own_metrics
     if own is None or own.minute is None or own.processes > 1:
@@ -42,7 +37,9 @@ def _own_p99(apiserver: ApiserverReading) -> Mapping[str, Value] | None:
     timed = {"etcd": minute.etcd, "read_wait": minute.read_wait, "conversion": minute.conversion}
     timed["admission"] = minute.admission
     found = {name: quantile(histogram, 0.99) for name, histogram in timed.items() if histogram}
-    return found | ({"dispatch": max(quantile(one, 0.99) for one in of_dispatch)} if of_dispatch else {})
+    if of_dispatch:
+        found["dispatch"] = max(quantile(one, 0.99) for one in of_dispatch)
+    return {(name, "0.99"): seconds for name, seconds in found.items()}
 
 
 APISERVERS = (
@@ -74,9 +71,9 @@ APISERVERS = (
         beta=True,
     ),
     gauge(
-        "apiserver_own_p99_seconds",
-        "P99 in seconds of the last minute by the apiserver's own metrics; only with kubernetes.apiserverMetrics.",
-        basic=per_apiserver(_own_p99, OWN_DURATION),
+        "apiserver_own_duration_seconds",
+        "Quantile in seconds of the last minute by the apiserver's own metrics; only with kubernetes.apiserverMetrics.",
+        basic=per_apiserver(_own_durations, OWN_DURATION, P99_ONLY),
         beta=True,
     ),
     gauge(
@@ -86,9 +83,15 @@ APISERVERS = (
         beta=True,
     ),
     gauge(
-        "witnesses",
-        "Number of announced apiservers that are not watched; those that answer are ticked on. Absent if not wanted.",
-        basic=once(_witnesses, ANSWERS),
+        "witnesses_announced",
+        "Number of announced apiservers that are not watched. Absent if witnesses are not wanted.",
+        basic=once(lambda m: m.witnesses.announced if m.witnesses else None),
+        beta=True,
+    ),
+    gauge(
+        "witnesses_reached",
+        "Number of announced apiservers that are not watched, answer, and so are ticked on. Absent if not wanted.",
+        basic=once(lambda m: m.witnesses.reached if m.witnesses else None),
         beta=True,
     ),
     gauge(

@@ -28,7 +28,7 @@ WATCH = (
 )
 DOMAIN = Label("domain", "the name of the domain")
 QUANTILE = Label(
-    "q",
+    "quantile",
     "quantile of the window; by default 0.5 and 0.99, and 0.9 with `full`; `quantiles` of the configuration may name "
     "others, such as that of an objective",
     ("0.5", "0.9", "0.99", "0.999"),
@@ -55,7 +55,8 @@ OWN_DURATION = Label(
     ("dispatch", "etcd", "read_wait", "conversion", "admission"),
 )
 TICKS = Label("ticks", "the ticks of all apiservers, as in all other metrics, or its own only", ("all", "own"))
-CENTRE = Label("q", "quantile of the last minute", ("0.5", "0.99"))
+CENTRE = Label("quantile", "quantile of the last minute", ("0.5", "0.99"))
+P99_ONLY = Label("quantile", "quantile of the last minute", ("0.99",))
 CAUSE = Label("cause", "the named reason for lateness", tuple(Cause))
 CAUSE_APISERVER = Label("apiserver", "the apiserver at fault; empty if it is not a single one")
 CAUSE_WATCH = Label("watch", "the configured name of the watch at fault; empty if it is not a single one")
@@ -72,7 +73,6 @@ OVERALL_VERDICT = Label(
     "the verdict on all watches, as the page shows it; with `proven` the present one only",
     tuple(OverallVerdict),
 )
-ANSWERS = Label("state", "all that are announced, or those that answer", ("announced", "reached"))
 TARGET = Label("kind", "share of events, or of windows", ("events", "minutes"))
 EVENT_TYPE = Label(
     "type", "type of the watch event; `error` with `full` only", ("added", "modified", "deleted", "error")

@@ -15,7 +15,7 @@ from watchslo.serve.metrics.labels import (
     WINDOW_VERDICT,
 )
 from watchslo.serve.metrics.views import MetricView, Value, bounds, each, once, per_watch
-from watchslo.snapshot import Hop, HopReading, StreamReading
+from watchslo.snapshot import Hop, HopReading, WatchReading
 
 WINDOWS = frozenset(WINDOW.values)  # shorter windows serve the diagnosis: they are too short for a graph
 BASIC_WINDOWS = frozenset({"1m"})
@@ -24,11 +24,11 @@ FULL_QUANTILES = BASIC_QUANTILES | {0.9}
 BASIC_HOPS = frozenset({Hop.STORAGE_TO_CACHE, Hop.CACHE_TO_CLIENT})
 
 
-def _quantiles(stream: StreamReading, windows: frozenset[str], qs: frozenset[float]) -> Mapping[tuple[str, ...], Value]:
+def _quantiles(watch: WatchReading, windows: frozenset[str], qs: frozenset[float]) -> Mapping[tuple[str, ...], Value]:
     """The quantiles of windows with events; without unresolved estimates, which would look measured."""
     return {
         (str(quantile.q), window.name, bound): value
-        for window in stream.track.windows
+        for window in watch.track.windows
         if window.name in windows and window.events
         for quantile in window.quantiles
         if quantile.q in qs
@@ -36,19 +36,19 @@ def _quantiles(stream: StreamReading, windows: frozenset[str], qs: frozenset[flo
     }
 
 
-def _rough(stream: StreamReading) -> Mapping[str, Value]:
+def _rough(watch: WatchReading) -> Mapping[str, Value]:
     """Whether the P99 of each window is rough, where it is resolved."""
     return {
         window.name: quantile.rough
-        for window in stream.track.windows
+        for window in watch.track.windows
         if window.name in WINDOWS and window.events
         for quantile in window.quantiles
         if quantile.resolved and quantile.q == 0.99  # noqa: PLR2004 - P99
     }
 
 
-def _events(stream: StreamReading) -> Mapping[str, Value]:
-    return {window.name: window.events for window in stream.track.windows if window.name in WINDOWS}
+def _events(watch: WatchReading) -> Mapping[str, Value]:
+    return {window.name: window.events for window in watch.track.windows if window.name in WINDOWS}
 
 
 def _targets(events: float, minutes: float) -> Mapping[str, Value]:

@@ -30,7 +30,7 @@ from watchslo.serve.metrics.views import (
     per_watch,
     summed_by_apiserver,
 )
-from watchslo.snapshot import OutcomeReading, StreamReading
+from watchslo.snapshot import OutcomeReading, WatchReading
 from watchslo.watch.failure import LIST_FAILURES, RULES, CloseClass
 from watchslo.watch.messages import RelistReason
 from watchslo.watch.strategy import STRATEGIES, STREAM
@@ -41,21 +41,21 @@ NO_CLOSES: Mapping[tuple[str, str], int] = {(class_, reason): 0 for reason, (cla
 WITH_FALLBACK = frozenset(name for name, strategy in STRATEGIES.items() if strategy.fallback)
 
 
-def _events(stream: StreamReading) -> Mapping[str, Value]:
-    return each(EVENT_TYPE, {type_.lower(): count for type_, count in stream.received.events.items()})
+def _events(watch: WatchReading) -> Mapping[str, Value]:
+    return each(EVENT_TYPE, {type_.lower(): count for type_, count in watch.received.events.items()})
 
 
-def _changes(stream: StreamReading) -> Mapping[str, Value]:
-    return {type_: count for type_, count in _events(stream).items() if type_ != "error"}
+def _changes(watch: WatchReading) -> Mapping[str, Value]:
+    return {type_: count for type_, count in _events(watch).items() if type_ != "error"}
 
 
 def _closed(outcomes: OutcomeReading) -> Mapping[tuple[str, str], Value]:
     return {**NO_CLOSES, **outcomes.closed}
 
 
-def _closed_by_class(stream: StreamReading) -> Mapping[str, Value]:
+def _closed_by_class(watch: WatchReading) -> Mapping[str, Value]:
     classes: dict[str, int] = defaultdict(int)
-    for (class_, _), count in stream.outcomes.closed.items():
+    for (class_, _), count in watch.outcomes.closed.items():
         classes[class_] += count
     return {class_: count for class_, count in each(CLASS, classes).items() if class_ not in NOT_PROVEN}
 
@@ -75,16 +75,16 @@ def _fallbacks(outcomes: OutcomeReading) -> Found:
     return None if WITH_FALLBACK.isdisjoint(outcomes.lists) else outcomes.fallbacks
 
 
-def _restarts(stream: StreamReading) -> Mapping[str, Value]:
-    return {reason: count for reason, count in stream.lists.relists.items() if reason in RESTARTS}
+def _restarts(watch: WatchReading) -> Mapping[str, Value]:
+    return {reason: count for reason, count in watch.lists.relists.items() if reason in RESTARTS}
 
 
-def _unseen(stream: StreamReading) -> Found:
-    return None if stream.gaps.unseen is None else each(UNSEEN, stream.gaps.unseen)
+def _unseen(watch: WatchReading) -> Found:
+    return None if watch.gaps.unseen is None else each(UNSEEN, watch.gaps.unseen)
 
 
-def _unseen_sum(stream: StreamReading) -> Found:
-    return None if stream.gaps.unseen is None else sum(stream.gaps.unseen.values())
+def _unseen_sum(watch: WatchReading) -> Found:
+    return None if watch.gaps.unseen is None else sum(watch.gaps.unseen.values())
 
 
 WATCHES = (
@@ -130,7 +130,7 @@ WATCHES = (
         proven=per_watch(_closed_by_class, CLASS),
     ),
     histogram(
-        "watch_open_seconds",
+        "watch_open_duration_seconds",
         "Seconds from the request of a watch to the headers of its answer.",
         basic=per_apiserver(lambda a: a.outcomes.opens),
         full=per_watch(lambda s: s.outcomes.opens),
@@ -212,26 +212,26 @@ LISTS = (
         proven=per_watch(lambda s: sum(s.lists.expired.values())),
     ),
     gauge(
-        "watch_history_seconds",
+        "watch_headroom_seconds",
         "Headroom in seconds: how far back a watch of the resource may begin before a 410; absent until measured.",
         basic=per_headroom(lambda h: {"lower": h.seconds.lower}, END),  # the end that alerts use
         full=per_headroom(lambda h: ends(h.seconds), END),
         beta=True,
     ),
     gauge(
-        "watch_history_revisions",
+        "watch_headroom_revisions",
         "Headroom in revisions of the whole storage.",
         full=per_headroom(lambda h: h.revisions),
         beta=True,
     ),
     gauge(
-        "watch_history_list_seconds",
+        "watch_headroom_list_seconds",
         "Seconds that a full list of the resource takes, measured or computed from one page; absent if unknown.",
         full=per_headroom(lambda h: h.list_seconds),
         beta=True,
     ),
     gauge(
-        "watch_history_fits",
+        "watch_headroom_fits",
         "1 if the headroom outlasts a full list; if 0, clients that list get a 410 and list again, forever.",
         basic=per_headroom(lambda h: h.fits),
         beta=True,

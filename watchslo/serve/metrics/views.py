@@ -18,9 +18,9 @@ from watchslo.snapshot import (
     MonitorReading,
     QuantileReading,
     Snapshot,
-    StreamReading,
     TickerReading,
     TransportReading,
+    WatchReading,
 )
 
 Value = float | HistogramReading
@@ -42,20 +42,20 @@ class MetricView:
     read: Callable[[Any], Found]
 
 
-def per_watch(read: Callable[[StreamReading], Found], *labels: Label) -> MetricView:
+def per_watch(read: Callable[[WatchReading], Found], *labels: Label) -> MetricView:
     """View with a point for each watch, or several that differ in `labels`."""
-    return MetricView((*WATCH, *labels), lambda snapshot: snapshot.streams, _name_watch, read)
+    return MetricView((*WATCH, *labels), lambda snapshot: snapshot.watches, _name_watch, read)
 
 
-def _name_watch(stream: StreamReading) -> tuple[str, ...]:
-    return stream.watch, stream.group, stream.resource, stream.apiserver
+def _name_watch(watch: WatchReading) -> tuple[str, ...]:
+    return watch.watch, watch.group, watch.resource, watch.apiserver
 
 
-def per_audited_watch(read: Callable[[StreamReading], Found]) -> MetricView:
+def per_audited_watch(read: Callable[[WatchReading], Found]) -> MetricView:
     """View per watch that is empty if audits are off: stalls are then unknown, not 0."""
     return replace(
         per_watch(read),
-        owners=lambda snapshot: () if snapshot.monitor.stall_detection is None else snapshot.streams,
+        owners=lambda snapshot: () if snapshot.monitor.stall_detection is None else snapshot.watches,
     )
 
 
@@ -75,7 +75,7 @@ def per_apiserver(read: Callable[[ApiserverReading], Found], *labels: Label) -> 
 
 
 def summed_by_apiserver(
-    read: Callable[[StreamReading], Mapping[str, int]],
+    read: Callable[[WatchReading], Mapping[str, int]],
     ended: Callable[[ApiserverReading], Mapping[str, int]],
     label: Label,
 ) -> MetricView:
@@ -86,8 +86,8 @@ def summed_by_apiserver(
         for apiserver in snapshot.apiservers:
             if counts := {name: count for name, count in ended(apiserver).items() if count}:
                 sums[apiserver.name].update(counts)
-        for stream in snapshot.streams:
-            sums[stream.apiserver].update(read(stream))
+        for watch in snapshot.watches:
+            sums[watch.apiserver].update(read(watch))
         return [*sums.items()]
 
     return MetricView((APISERVER, label), owners, lambda owner: (owner[0],), lambda owner: owner[1])
@@ -103,8 +103,8 @@ def per_resource(read: Callable[[ExcessReading], Found], *labels: Label) -> Metr
 
 def _excesses(snapshot: Snapshot) -> Sequence[tuple[tuple[str, ...], ExcessReading]]:
     found: dict[tuple[str, ...], ExcessReading] = {}
-    for stream in snapshot.streams:
-        name, excess = (stream.apiserver, stream.group, stream.resource), stream.behind_fastest
+    for watch in snapshot.watches:
+        name, excess = (watch.apiserver, watch.group, watch.resource), watch.behind_fastest
         if excess and (name not in found or excess.events > found[name].events):
             found[name] = excess
     return [*found.items()]
@@ -115,10 +115,10 @@ def latest_breakdowns(label: Label) -> MetricView:
 
     def owners(snapshot: Snapshot) -> Sequence[tuple[str, DelayBreakdown]]:
         found: dict[str, DelayBreakdown] = {}
-        for stream in snapshot.streams:
-            known, one = found.get(stream.apiserver), stream.breakdown
+        for watch in snapshot.watches:
+            known, one = found.get(watch.apiserver), watch.breakdown
             if one and (known is None or one.seconds > known.seconds):
-                found[stream.apiserver] = one
+                found[watch.apiserver] = one
         return [*found.items()]
 
     return MetricView(

@@ -59,7 +59,7 @@ async def test_screen_shows_place_headline_notes_and_rows(shown: Pilot[None]) ->
     assert text(shown, "notes").splitlines()[-1] == "Unproven: its storage is kine, not etcd."
     assert text(shown, "link") == ""
     assert text(shown, "trust") == ""
-    assert len(rows(shown)) == len(readings.SNAPSHOT.streams)
+    assert len(rows(shown)) == len(readings.SNAPSHOT.watches)
 
 
 async def test_daemon_verdict_replaces_headline(source: FakeSource, shown: Pilot[None]) -> None:
@@ -88,7 +88,7 @@ async def test_filter_takes_keys_until_enter_and_escape_clears_it(shown: Pilot[N
     assert heading(shown) == "WATCH▲", "keys go to the table again"
     assert rows(shown) == ["pods"]
     await shown.press("escape")
-    assert len(rows(shown)) == len(readings.SNAPSHOT.streams)
+    assert len(rows(shown)) == len(readings.SNAPSHOT.watches)
 
 
 async def test_enter_opens_details_that_escape_closes(shown: Pilot[None]) -> None:

@@ -59,7 +59,7 @@ async def url(answers: Answers) -> AsyncIterator[str]:
 async def test_daemon_view_requests_the_status(url: str, answers: Answers) -> None:
     async with Daemon(f"{url}/behind/a/proxy/", DaemonCredentials()) as daemon:
         view = await daemon.view()
-    assert [line.watch for line in view.lines] == sorted(stream.watch for stream in readings.SNAPSHOT.streams)
+    assert [line.watch for line in view.lines] == sorted(stream.watch for stream in readings.SNAPSHOT.watches)
     assert answers.asked == [(f"/behind/a/proxy{STATUS_PATH}", None)]
 
 
