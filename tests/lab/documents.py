@@ -19,11 +19,9 @@ RIGHT_SHARE = 0.9  # the goal of `make confusion`
 HEAD = """\
 # Faults
 
-This page lists the faults that a list and watch can have, and how watchslo reacts to each. The tests that prove the
-table also write it (`make faults`). Each row is a fault that a test makes while `watchslo run` watches and a test
-client writes. The client records the revision of every write, and the two moments between which it was committed.
-Afterwards the test looks for each of these revisions: `watchslo run` received its event, or reported a gap or a
-violated guarantee that contains it. The test also compares each latency sample with the recorded moments.
+These are the faults that a list and watch can have. The tests that prove the table also write it (`make faults`). In
+each row `watchslo run` watches, a test client writes, and the test makes the fault. Afterwards the test looks for the
+revision of every write, and compares each latency sample with the moments between which the write was committed.
 
 - *made at*: a real kube-apiserver with a real etcd where that is possible, else the simulator.
 - *counted*: the counters that must rise; a row fails if a counter rises that the fault does not explain. `closed
@@ -39,26 +37,19 @@ violated guarantee that contains it. The test also compares each latency sample 
   server itself could no longer deliver, or only after a line that is longer than the limit.
 - *wrong samples*: samples whose bounds exclude the true latency, and samples that claim more than a second where the
   true latency was less.
-- *whole again*: seconds to the first live event of a write after the end of the fault, counted from the end of the
-  fault, and in parentheses from its beginning. These seconds and the numbers of writes in gaps are from one run of each
-  row on two cores; everything else is the same in every run.
+- *whole again*: seconds from the end of the fault, and in parentheses from its beginning, to the first live event of a
+  write after that end. These and the writes in gaps are from one run on two cores; the rest is the same in every run.
 
 """
 COLUMNS = ("fault", "made at", "counted", "lost", "in a gap", "wrong samples", "whole again")
 TAIL = """
-The test steps the wall clock inside the daemon only, with a `time.time` that is an hour ahead, and blocks its event
-loop by a signal handler that sleeps.
+A restarted apiserver cannot deliver older events: its watch cache begins with the revision of its start. So does the
+new watch cache of a changed CRD, if writes come before the watch is open again. After a restore of etcd it is not
+known how far the revisions went back. So watchslo reports a clock reset and a relist, and everything that was written
+before the new list counts as a gap here.
 
-A restarted apiserver cannot deliver older events: its watch cache begins with the revision of its start. The same holds
-for the new watch cache of a changed CRD, if writes come before the watch is open again. After a restore of etcd it is
-not known how far the revisions went back. watchslo therefore reports a clock reset and a relist for that reason, and
-everything that was written before the new list counts as a gap here.
-
-The rows of violated guarantees read every event a second time (`guarantees: {level: full}`). The type of an event is
-compared with an inventory only, which these watches do not have, so a MODIFIED event that comes as ADDED counts as what
-it says.
-
-`tests/e2e/test_expiry.py` shows the effect of a slow list on a real watch cache, with 25,000 pods.
+The rows of violated guarantees read every event a second time (`guarantees: {level: full}`). These watches have no
+inventory, so a MODIFIED event that comes as ADDED counts as what it says.
 """
 
 

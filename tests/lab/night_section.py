@@ -10,14 +10,12 @@ from tests.lab.statements import GOOD
 HEAD = """\
 ## A scripted night
 
-`make night` makes the faults of an on-call night on a real control plane. They come one after another, and healthy
-minutes lie between them. The control plane has three etcd members, three kube-apiservers with addresses of their own, a
+`make night` makes the faults of an on-call night on a real control plane, one after another, with healthy
+minutes between them. The control plane has three etcd members, three kube-apiservers with addresses of their own, a
 controller manager, a scheduler, and kwok, which plays the kubelets of 100 nodes. A deployment of 60 replicas is rolled
 out every 30 s, and about thirty other changes are made a second. watchslo runs with `apiservers: each`, its
-default watches, config maps, and a custom resource.
-A real Prometheus scrapes it every {scrape} s and evaluates the rules of
-`watchslo rules`, with their intervals and waits as shipped; a real Alertmanager has the inhibitions of
-`watchslo rules --format inhibitions`.
+default watches, config maps, and a custom resource. A real Prometheus scrapes it every {scrape} s and evaluates the
+shipped rules, with their intervals and waits; a real Alertmanager has the shipped inhibitions.
 `python -m tests.lab night --only stopped --only slow-link` makes some of the faults. `--stretch 4` makes all last four
 times as long, so that the alerts with long waits fire too, and `--minutes 0` leaves out the healthy minutes of the
 profiles.
@@ -26,9 +24,8 @@ This table is of {date}: {versions}.
 
 - *page* is `/api/v1/status`, *top* is `watchslo top` in a terminal, and *metric* is `watchslo_verdict` in Prometheus;
   *alert* is what fires in Prometheus, and *notified* what Alertmanager does not inhibit. Each is read every one to
-  three seconds. A cell has two figures in seconds. The first runs from the beginning of the fault until the reader was
-  right. The second runs from the end of the fault until the reader stayed `good`, or no alert of the fault fired any
-  more.
+  three seconds. The first figure of a cell runs from the beginning of the fault until the reader was right, the second
+  from its end until the reader stayed `good`, or no alert of the fault fired any more.
 - *distrusted* is `good` next to the sentence that watchslo has a problem itself, which the metric does not have.
 - *otherwise* is what was said that is not right: another verdict, `good` later than 30 s after the beginning or after a
   right verdict, a relapse after the end, or an alert that should not have fired.
