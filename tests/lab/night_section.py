@@ -24,8 +24,8 @@ This table is of {date}: {versions}.
 
 - *page* is `/api/v1/status`, *top* is `watchslo top` in a terminal, and *metric* is `watchslo_verdict` in Prometheus;
   *alert* is what fires in Prometheus, and *notified* what Alertmanager does not inhibit. Each is read every one to
-  three seconds. The first figure of a cell runs from the beginning of the fault until the reader was right, the second
-  from its end until the reader stayed `good`, or no alert of the fault fired any more.
+  three seconds. The first figure of a cell runs from the beginning of the fault until the reader was right. The second
+  runs from its end until the reader stayed `good`, or no alert of the fault fired any more.
 - *distrusted* is `good` next to the sentence that watchslo has a problem itself, which the metric does not have.
 - *otherwise* is what was said that is not right: another verdict, `good` later than 30 s after the beginning or after a
   right verdict, a relapse after the end, or an alert that should not have fired.
