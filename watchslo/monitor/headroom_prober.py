@@ -236,7 +236,7 @@ class HeadroomProber:
         if known.short:
             log.warning("headroom_short", seconds=round(reading.seconds.upper, 3))
         else:
-            log.info("history_long_enough", seconds=round(reading.seconds.lower, 3), complete=reading.complete)
+            log.info("headroom_long_enough", seconds=round(reading.seconds.lower, 3), complete=reading.complete)
 
 
 async def list_estimate(
