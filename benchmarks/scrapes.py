@@ -25,8 +25,8 @@ from watchslo.app.garbage import GarbageCollection
 from watchslo.app.session import run_on_loop
 from watchslo.config.model import ServerLimitsConfig
 from watchslo.config.values import Listen
-from watchslo.monitor.lag import cpu_wait_reader
-from watchslo.monitor.slices import WorkSlices
+from watchslo.monitor.tasks.lag import cpu_wait_reader
+from watchslo.monitor.tasks.slices import WorkSlices
 from watchslo.serve.exposition import MetricsEncoder, negotiate
 from watchslo.serve.feed import Feed
 from watchslo.serve.http import create_app

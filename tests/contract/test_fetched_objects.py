@@ -11,7 +11,7 @@ from tests.support.writer import Writer
 from watchslo.kube.client import Client, Page, Selectors
 from watchslo.kube.representation import Representation
 from watchslo.model import Reading, Resource
-from watchslo.monitor.oldest_revision import try_revision
+from watchslo.monitor.apiservers.oldest_revision import try_revision
 from watchslo.watch.failure import Failure
 from watchslo.watch.headroom import FIRST
 from watchslo.watch.messages import ListRequest, WatchRequest

@@ -10,7 +10,7 @@ from tests.contract.backend import Backend
 from tests.contract.cluster import Author, Cluster
 from tests.contract.watch import now
 from watchslo.kube.client import Client
-from watchslo.monitor.oldest_revision import SILENT_SECONDS, Found, find_oldest, try_revision
+from watchslo.monitor.apiservers.oldest_revision import SILENT_SECONDS, Found, find_oldest, try_revision
 from watchslo.watch.failure import Failure
 from watchslo.watch.headroom import FIRST, OPENS, Accepted, Outcome, TooOld
 

@@ -3,8 +3,8 @@
 from tests.contract.cluster import Author, Cluster
 from tests.contract.watch import now
 from watchslo.kube.client import Client
-from watchslo.monitor.oldest_revision import Found, find_oldest, try_list
-from watchslo.monitor.storage_prober import find_kind
+from watchslo.monitor.apiservers.oldest_revision import Found, find_oldest, try_list
+from watchslo.monitor.assignment.storage_prober import find_kind
 from watchslo.snapshot import StorageKind
 from watchslo.watch.headroom import Accepted, TooOld
 

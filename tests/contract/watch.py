@@ -11,7 +11,7 @@ from tests.support.process import PATIENCE_SECONDS
 from watchslo.kube.client import Client, Selectors, WatchResponse
 from watchslo.kube.representation import Representation
 from watchslo.model import Reading, Resource
-from watchslo.monitor.driver import Driver, WatchTarget
+from watchslo.monitor.protocol.driver import Driver, WatchTarget
 from watchslo.watch.decode import Frame, ObjectChange
 from watchslo.watch.failure import ENDED, Reason
 from watchslo.watch.inventory import Inventory

@@ -20,10 +20,10 @@ import msgspec
 from watchslo.cli import main
 from watchslo.latency.pending import Arrivals
 from watchslo.model import BoolArray, Bounds, FloatArray
-from watchslo.monitor.domain_clock import DomainClock
-from watchslo.monitor.sealer import Sealer
-from watchslo.monitor.watch_identity import WatchIdentity
-from watchslo.monitor.watch_statistics import WatchStatistics
+from watchslo.monitor.clocks.domain_clock import DomainClock
+from watchslo.monitor.clocks.sealer import Sealer
+from watchslo.monitor.protocol.watch_identity import WatchIdentity
+from watchslo.monitor.watches.watch_statistics import WatchStatistics
 
 
 class Notes:

@@ -22,9 +22,9 @@ from typing import Any
 from watchslo.cli import main
 from watchslo.latency.pending import Arrivals
 from watchslo.model import Bounds
-from watchslo.monitor.guarantee_record import GuaranteeRecord
-from watchslo.monitor.sealer import Sealer
-from watchslo.monitor.watch_session import WatchSession
+from watchslo.monitor.clocks.sealer import Sealer
+from watchslo.monitor.protocol.guarantee_record import GuaranteeRecord
+from watchslo.monitor.watches.watch_session import WatchSession
 from watchslo.watch.machine import Machine
 from watchslo.watch.messages import Emit, Gap, ListDone, Note, Relisted, Violated
 

@@ -14,8 +14,8 @@ from typing import Any
 from watchslo.cli import main
 from watchslo.latency.pending import Arrivals
 from watchslo.model import Bounds
-from watchslo.monitor.sealer import Sealer
-from watchslo.monitor.watch_identity import WatchIdentity
+from watchslo.monitor.clocks.sealer import Sealer
+from watchslo.monitor.protocol.watch_identity import WatchIdentity
 
 
 class Notes:

@@ -11,7 +11,7 @@ import structlog
 
 from watchslo.errors import UnavailableError
 from watchslo.kube.reviews import Review
-from watchslo.monitor.failure_log import FailureLog
+from watchslo.monitor.tasks.failure_log import FailureLog
 from watchslo.serve.auth import Bearer
 from watchslo.serve.auth_cache import AccessDecision, AccessDecisions, is_expired, key_of
 from watchslo.watch.failure import Failure, Reason, because

@@ -22,7 +22,7 @@ from watchslo.kube.discovery import Catalogue, Discovery
 from watchslo.kube.limiter import Limiter
 from watchslo.kube.representation import Representation
 from watchslo.model import Resource
-from watchslo.monitor.apiserver import Apiserver
+from watchslo.monitor.apiservers.apiserver import Apiserver
 from watchslo.snapshot import ExcessReading, Snapshot
 from watchslo.timeline.format import ABSENT, counted, duration
 from watchslo.watch.failure import Failure

@@ -30,7 +30,7 @@ from watchslo.errors import ConfigError, WatchsloError
 from watchslo.kube.credentials import Access, Credentials, CredentialSource
 from watchslo.latency.tally import BLOCK_SECONDS
 from watchslo.monitor.supervisor import Supervisor
-from watchslo.monitor.task_supervisor import TaskSupervisor
+from watchslo.monitor.tasks.task_supervisor import TaskSupervisor
 from watchslo.serve.build import this_build
 from watchslo.sim.faults import FAULTS
 from watchslo.sim.link_faults import LINK_FAULTS

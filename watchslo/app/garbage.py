@@ -7,7 +7,8 @@ have ended as run, because an ended watch is in cycles. Python starts none in be
 all readings of an evaluation, which takes 50 ms.
 
 A request that fails leaves cycles. So that they are freed at once, and no collection looks at many objects, the newest
-objects are collected at each heartbeat (`monitor/lag.py`) and each pause of long work (`monitor/slices.py`).
+objects are collected at each heartbeat (`monitor/tasks/lag.py`) and at each pause of long work
+(`monitor/tasks/slices.py`).
 """
 
 import gc

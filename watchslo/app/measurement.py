@@ -19,7 +19,7 @@ from watchslo.errors import ConfigError
 from watchslo.kube.credentials import ClusterPlace
 from watchslo.monitor.readiness import StartState
 from watchslo.monitor.supervisor import Supervisor
-from watchslo.monitor.task_supervisor import TaskSupervisor
+from watchslo.monitor.tasks.task_supervisor import TaskSupervisor
 from watchslo.snapshot import Snapshot
 from watchslo.timeline.timeline import Account, Timeline
 

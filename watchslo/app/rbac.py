@@ -18,7 +18,7 @@ from watchslo.kube.credentials import CredentialSource
 from watchslo.kube.discovery import Catalogue, Discovery
 from watchslo.kube.limiter import Limiter
 from watchslo.model import SERVICE
-from watchslo.monitor.apiserver import Apiserver
+from watchslo.monitor.apiservers.apiserver import Apiserver
 from watchslo.rbac.permissions import required_permissions
 from watchslo.rbac.roles import PolicyRule, Role, build_roles
 from watchslo.rbac.watched_resources import needs_discovery, reads_secrets, watch_permissions

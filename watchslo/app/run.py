@@ -19,7 +19,7 @@ from watchslo.config.loading import hash_of, load
 from watchslo.config.model import Config, ServerConfig, TlsConfig
 from watchslo.errors import ConfigError
 from watchslo.monitor.supervisor import Supervisor
-from watchslo.monitor.task_supervisor import TaskSupervisor
+from watchslo.monitor.tasks.task_supervisor import TaskSupervisor
 
 RELOAD_SECONDS = 2.0  # between two checks of the file, so that `pause` closes all watches within five seconds
 FIXED = ("cluster", "kubernetes", "clock", "start_delay", "metrics", "quantiles", "server", "otlp", "log")

@@ -12,13 +12,13 @@ from watchslo.diagnose.diagnosis import Diagnosis
 from watchslo.latency.burst_wish import burst_wish
 from watchslo.latency.estimate import Estimation, rounds
 from watchslo.latency.tally import BLOCK_SECONDS
-from watchslo.monitor.apiserver_set import ApiserverSet
-from watchslo.monitor.lag import Lag
-from watchslo.monitor.memory import HeapTrimmer
-from watchslo.monitor.monitored_watch import MonitoredWatch
+from watchslo.monitor.apiservers.apiserver_set import ApiserverSet
 from watchslo.monitor.readings import SnapshotBuilder
-from watchslo.monitor.slices import WorkSlices
+from watchslo.monitor.tasks.lag import Lag
+from watchslo.monitor.tasks.memory import HeapTrimmer
+from watchslo.monitor.tasks.slices import WorkSlices
 from watchslo.monitor.watch_set import WatchSet
+from watchslo.monitor.watches.monitored_watch import MonitoredWatch
 from watchslo.snapshot import CauseReading, Snapshot
 from watchslo.watch.audit import Health
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from enum import Enum, auto
 
 from watchslo.kube.credentials import CredentialSource
-from watchslo.monitor.clock_assignment import ClockAssignment
-from watchslo.monitor.discovery_loop import DiscoveryLoop
+from watchslo.monitor.apiservers.discovery_loop import DiscoveryLoop
+from watchslo.monitor.assignment.clock_assignment import ClockAssignment
 from watchslo.monitor.reconciler import Reconciler
 from watchslo.monitor.watch_set import WatchSet
 from watchslo.snapshot import IncompleteGroup

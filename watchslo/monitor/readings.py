@@ -10,17 +10,17 @@ from watchslo.diagnose.breakdown import break_down
 from watchslo.latency.compared import Comparison
 from watchslo.latency.estimate import MINUTE_SECONDS, P99
 from watchslo.model import InstanceName
-from watchslo.monitor.apiserver import Apiserver
-from watchslo.monitor.apiserver_set import ApiserverSet
-from watchslo.monitor.domain_clock import DomainClock
-from watchslo.monitor.lag import Lag
-from watchslo.monitor.monitored_watch import MonitoredWatch
+from watchslo.monitor.apiservers.apiserver import Apiserver
+from watchslo.monitor.apiservers.apiserver_set import ApiserverSet
+from watchslo.monitor.clocks.domain_clock import DomainClock
+from watchslo.monitor.clocks.ticker import Ticker
 from watchslo.monitor.readiness import Readiness
 from watchslo.monitor.reconciler import Reconciler
-from watchslo.monitor.slices import WorkSlices
-from watchslo.monitor.ticker import Ticker
-from watchslo.monitor.watch_session import WatchSession
+from watchslo.monitor.tasks.lag import Lag
+from watchslo.monitor.tasks.slices import WorkSlices
 from watchslo.monitor.watch_set import WatchSet
+from watchslo.monitor.watches.monitored_watch import MonitoredWatch
+from watchslo.monitor.watches.watch_session import WatchSession
 from watchslo.snapshot import (
     ApiserverReading,
     ApiserverRole,

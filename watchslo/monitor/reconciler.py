@@ -9,11 +9,11 @@ import structlog
 from watchslo.config.model import Config
 from watchslo.errors import ConfigError
 from watchslo.kube.discovery import Catalogue
-from watchslo.monitor.apiserver_follower import ApiserverFollower
-from watchslo.monitor.apiserver_set import ApiserverSet
-from watchslo.monitor.desired import DesiredWatches, desired_watches
-from watchslo.monitor.discovery_loop import DiscoveryLoop
-from watchslo.monitor.task_supervisor import TaskSupervisor
+from watchslo.monitor.apiservers.apiserver_follower import ApiserverFollower
+from watchslo.monitor.apiservers.apiserver_set import ApiserverSet
+from watchslo.monitor.apiservers.discovery_loop import DiscoveryLoop
+from watchslo.monitor.protocol.desired import DesiredWatches, desired_watches
+from watchslo.monitor.tasks.task_supervisor import TaskSupervisor
 from watchslo.monitor.watch_set import WatchSet
 from watchslo.watch.failure import Reason
 

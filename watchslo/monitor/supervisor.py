@@ -14,17 +14,17 @@ from watchslo.kube.credentials import CredentialSource
 from watchslo.kube.limiter import Limiters
 from watchslo.kube.reviews import Review, review
 from watchslo.latency.bins import LES, Bins
-from watchslo.monitor.apiserver_follower import ApiserverFollower
-from watchslo.monitor.apiserver_set import ApiserverSet
-from watchslo.monitor.discovery_loop import DiscoveryLoop
+from watchslo.monitor.apiservers.apiserver_follower import ApiserverFollower
+from watchslo.monitor.apiservers.apiserver_set import ApiserverSet
+from watchslo.monitor.apiservers.discovery_loop import DiscoveryLoop
+from watchslo.monitor.checks.responsiveness_loop import ResponsivenessLoop
 from watchslo.monitor.evaluator import Evaluator
-from watchslo.monitor.lag import Lag, keep_beating
 from watchslo.monitor.readiness import Readiness, StartState
 from watchslo.monitor.readings import SnapshotBuilder
 from watchslo.monitor.reconciler import Reconciler
-from watchslo.monitor.responsiveness_loop import ResponsivenessLoop
-from watchslo.monitor.slices import WorkSlices
-from watchslo.monitor.task_supervisor import TaskSupervisor
+from watchslo.monitor.tasks.lag import Lag, keep_beating
+from watchslo.monitor.tasks.slices import WorkSlices
+from watchslo.monitor.tasks.task_supervisor import TaskSupervisor
 from watchslo.monitor.watch_set import WatchSet
 from watchslo.snapshot import BuildReading, Snapshot
 from watchslo.watch.failure import CloseClass, Failure, Reason, because

@@ -9,7 +9,7 @@ from watchslo.clock.revision import RevisionClock
 from watchslo.clock.storage_kind import MOST_COUNTED
 from watchslo.kube.client import Client
 from watchslo.model import Interval, Reading, Resource
-from watchslo.monitor.oldest_revision import Found, find_oldest
+from watchslo.monitor.apiservers.oldest_revision import Found, find_oldest
 
 ANY_NAMESPACE = "default"  # one cache holds all namespaces
 

@@ -10,7 +10,7 @@ from http import HTTPStatus
 from watchslo.kube.client import Client, Selectors
 from watchslo.kube.representation import Representation
 from watchslo.model import Resource
-from watchslo.monitor.driver import Driver, WatchTarget
+from watchslo.monitor.protocol.driver import Driver, WatchTarget
 from watchslo.rehearse.apiserver_process import ApiserverCost
 from watchslo.rehearse.list_source import ListSource
 from watchslo.watch.failure import Action, Failure, Phase, Reason, because

@@ -18,8 +18,8 @@ from watchslo.kube.credentials import CredentialSource
 from watchslo.kube.discovery import Catalogue, Discovery
 from watchslo.kube.limiter import Limiter
 from watchslo.model import SERVICE, Reading, Resource
-from watchslo.monitor.apiserver import Apiserver
-from watchslo.monitor.oldest_revision import try_revision
+from watchslo.monitor.apiservers.apiserver import Apiserver
+from watchslo.monitor.apiservers.oldest_revision import try_revision
 from watchslo.rehearse.apiserver_process import ProcessReading, cost_between, read_process
 from watchslo.rehearse.census import take_census
 from watchslo.rehearse.headroom import ANY_NAMESPACE, RehearsalRecord

@@ -12,8 +12,8 @@ from tests.support.garbled import DEEP, garbled, read_leniently, replacements, r
 from tests.unit.kube.conftest import CHUNKED, Known, Reply, Server, answer, chunk, hang_up, then
 from watchslo.kube.client import Client
 from watchslo.model import Reading, Resource
-from watchslo.monitor.failure_log import FailureLog
-from watchslo.monitor.ticker import Ticker
+from watchslo.monitor.clocks.ticker import Ticker
+from watchslo.monitor.tasks.failure_log import FailureLog
 from watchslo.watch.decode import LARGEST_REVISION
 from watchslo.watch.failure import LONGEST_RETRY_AFTER_SECONDS, Failure, Reason
 

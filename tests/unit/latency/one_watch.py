@@ -16,7 +16,7 @@ from watchslo.latency.own_delay import OwnDelays
 from watchslo.latency.queue_waits import QueueWaits
 from watchslo.latency.track import Track
 from watchslo.model import Bounds, FloatArray, IntArray, Reading
-from watchslo.monitor.sealer import Sealer
+from watchslo.monitor.clocks.sealer import Sealer
 from watchslo.snapshot import StorageKind, TrackReading
 
 NUMBER = 7

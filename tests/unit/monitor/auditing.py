@@ -19,9 +19,9 @@ from watchslo.kube.client import OnSent, Selectors, request_class
 from watchslo.kube.limiter import Limiter
 from watchslo.kube.representation import Representation
 from watchslo.model import Interval, Reading, Resource
-from watchslo.monitor.apiserver import Apiserver
-from watchslo.monitor.auditor import Auditor
-from watchslo.monitor.guarantee_record import GuaranteeRecord
+from watchslo.monitor.apiservers.apiserver import Apiserver
+from watchslo.monitor.checks.auditor import Auditor
+from watchslo.monitor.protocol.guarantee_record import GuaranteeRecord
 from watchslo.snapshot import Guarantee, ReadUse
 from watchslo.watch.audit import NUDGE_SECONDS, AuditResult, Delivered, Health
 from watchslo.watch.failure import Failure, Reason, because

@@ -32,7 +32,7 @@ async def jumping_time(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """Return the cluster that every `Apiserver` created from now on talks to."""
     made = Cluster()
-    monkeypatch.setattr("watchslo.monitor.apiserver.Client", made.client)
+    monkeypatch.setattr("watchslo.monitor.apiservers.apiserver.Client", made.client)
     monkeypatch.setattr("watchslo.kube.client._session", made.session)
     return made
 

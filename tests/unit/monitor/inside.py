@@ -35,8 +35,8 @@ def set_clocks(loop: asyncio.AbstractEventLoop, patched: pytest.MonkeyPatch) -> 
     """Let the time of a loop drive all clocks."""
     patched.setattr(time, "monotonic", loop.time)
     patched.setattr(time, "time", lambda: WALL_SECONDS + loop.time())
-    patched.setattr("watchslo.monitor.lag.cpu_wait_reader", lambda: nullcontext(lambda: 0.0))
-    patched.setattr("watchslo.monitor.lag.suspended_seconds", lambda: 0.0)
+    patched.setattr("watchslo.monitor.tasks.lag.cpu_wait_reader", lambda: nullcontext(lambda: 0.0))
+    patched.setattr("watchslo.monitor.tasks.lag.suspended_seconds", lambda: 0.0)
 
 
 def at_once(work: Coroutine[Any, Any, T]) -> T:

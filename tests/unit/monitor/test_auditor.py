@@ -25,7 +25,7 @@ from tests.unit.monitor.auditing import (
 from tests.unit.monitor.cluster import EVENTS, NODES, PODS, Log, line
 from watchslo.clock.tick_schedule import SLOWEST_SECONDS
 from watchslo.model import Reading, Resource
-from watchslo.monitor.short_watches import MOST_EVENTS
+from watchslo.monitor.checks.short_watches import MOST_EVENTS
 from watchslo.watch.audit import (
     BUSY_INTERVAL_SECONDS,
     DETECTION_SECONDS,
@@ -539,7 +539,7 @@ async def test_past_that_the_apiserver_drops_is_searched_from_the_oldest_revisio
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """If a 410 does not name it, the last events of one search are searched."""
-    monkeypatch.setattr("watchslo.monitor.auditor.MOST_EVENTS", 200)
+    monkeypatch.setattr("watchslo.monitor.checks.auditor.MOST_EVENTS", 200)
     past, stream = cluster_of(PODS)
     stream.replay = True
     for _ in range(300):

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.monitor.cluster import EVENTS, PODS, START_REVISION, Cluster
 from tests.unit.monitor.inside import Running, config, running
 from watchslo.model import Resource
-from watchslo.monitor.cache_detector import MOST_READ
+from watchslo.monitor.assignment.cache_detector import MOST_READ
 
 AGAIN_SECONDS = 120.0  # in place of an hour, which would take seconds of CPU
 

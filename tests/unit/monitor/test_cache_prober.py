@@ -23,15 +23,15 @@ from watchslo.latency.objective import Objective
 from watchslo.latency.own_delay import OwnDelays
 from watchslo.latency.track import Track
 from watchslo.model import Reading, Resource, Source
-from watchslo.monitor.cache_prober import (
+from watchslo.monitor.checks.cache_prober import (
     REFUSED_SECONDS,
     TURN_SECONDS,
     CacheProber,
     Rota,
     Want,
 )
-from watchslo.monitor.task_supervisor import RESTART_SECONDS
-from watchslo.monitor.watch_statistics import WatchStatistics
+from watchslo.monitor.tasks.task_supervisor import RESTART_SECONDS
+from watchslo.monitor.watches.watch_statistics import WatchStatistics
 from watchslo.watch.failure import Failure, Phase, Reason, because
 
 A1, A2, A3 = (("a", resource) for resource in ("configmaps", "nodes", "pods"))

@@ -12,7 +12,7 @@ from tests.unit.monitor.cluster import CONFIGMAPS, NODES, PODS, Cluster, Log, li
 from tests.unit.monitor.inside import Running, config, keep_writing, running
 from watchslo.kube.limiter import Limiter
 from watchslo.model import Resource
-from watchslo.monitor.auditor import Auditor
+from watchslo.monitor.checks.auditor import Auditor
 from watchslo.snapshot import DomainReading
 
 

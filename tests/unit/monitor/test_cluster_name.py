@@ -10,7 +10,7 @@ from tests.unit.monitor.cluster import Log
 from tests.unit.monitor.inside import config, running
 from watchslo.kube.client import Client
 from watchslo.kube.credentials import Access, ClusterPlace, Credentials, CredentialSource
-from watchslo.monitor.cluster_name import KUBE_SYSTEM, ClusterName
+from watchslo.monitor.apiservers.cluster_name import KUBE_SYSTEM, ClusterName
 from watchslo.watch.failure import Failure, Reason, because
 from watchslo.watch.missing_right import AGAIN_SECONDS
 

@@ -1,6 +1,6 @@
 """What one watch has delivered recently."""
 
-from watchslo.monitor.deliveries import RECENT_SECONDS, RECENT_SPACING_SECONDS, Deliveries
+from watchslo.monitor.protocol.deliveries import RECENT_SECONDS, RECENT_SPACING_SECONDS, Deliveries
 from watchslo.watch.audit import DELIVERED, FORGOTTEN, LEAST_DELIVERED
 from watchslo.watch.messages import Batch
 

@@ -3,7 +3,7 @@
 from watchslo.config.model import Config, WatchConfig
 from watchslo.kube.discovery import Catalogue, GroupVersion, Offer
 from watchslo.model import Resource
-from watchslo.monitor.desired import DesiredWatches, desired_watches
+from watchslo.monitor.protocol.desired import DesiredWatches, desired_watches
 
 PODS = Resource("", "v1", "pods", namespaced=True)
 HALF = "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')"

@@ -6,7 +6,7 @@ from typing import Any
 from tests.unit.monitor.cluster import PODS, because_of
 from watchslo.kube.client import Selectors
 from watchslo.kube.representation import Representation
-from watchslo.monitor.driver import Driver, WatchTarget
+from watchslo.monitor.protocol.driver import Driver, WatchTarget
 from watchslo.watch.failure import Failure, Reason
 from watchslo.watch.messages import Begin, Cancel, Closed, Input, ListRequest, Output, Start, Woken
 

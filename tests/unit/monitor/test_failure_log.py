@@ -3,7 +3,7 @@ import asyncio
 import structlog
 
 from tests.unit.monitor.cluster import Log, because_of
-from watchslo.monitor.failure_log import FailureLog
+from watchslo.monitor.tasks.failure_log import FailureLog
 from watchslo.watch.failure import Reason
 
 

@@ -19,10 +19,16 @@ from tests.unit.monitor.scene import CallScene, Play, counts
 from watchslo.kube.client import NOTHING, OnSent, Page, Selectors
 from watchslo.kube.representation import Representation
 from watchslo.model import Interval, Reading, Resource
-from watchslo.monitor.headroom_prober import (
+from watchslo.monitor.apiservers.oldest_revision import (
+    OVERTIME_SECONDS,
+    WATCH_SECONDS,
+    Found,
+    find_oldest,
+    try_revision,
+)
+from watchslo.monitor.checks.headroom_prober import (
     HeadroomProber,
 )
-from watchslo.monitor.oldest_revision import OVERTIME_SECONDS, WATCH_SECONDS, Found, find_oldest, try_revision
 from watchslo.snapshot import HeadroomReading
 from watchslo.watch.failure import ENDED, Failure, Reason, because
 from watchslo.watch.headroom import FIRST, OPENS, Accepted, TooOld

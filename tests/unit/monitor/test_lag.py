@@ -16,7 +16,7 @@ from tests.support.loop import JumpingLoop
 from tests.support.transcripts import calls, replay
 from tests.unit.monitor.inside import set_clocks
 from watchslo.event_loop import Inbox
-from watchslo.monitor.lag import BEAT_SECONDS, Lag, cpu_wait_reader, keep_beating, suspended_seconds
+from watchslo.monitor.tasks.lag import BEAT_SECONDS, Lag, cpu_wait_reader, keep_beating, suspended_seconds
 
 
 class Beats:
@@ -132,7 +132,7 @@ class FakeTimedLoop(JumpingLoop):
 
 @pytest.fixture
 def timed(monkeypatch: pytest.MonkeyPatch) -> Iterator[asyncio.Runner]:
-    monkeypatch.setattr("watchslo.monitor.lag.TimedEventLoop", FakeTimedLoop)
+    monkeypatch.setattr("watchslo.monitor.tasks.lag.TimedEventLoop", FakeTimedLoop)
     with asyncio.Runner(loop_factory=FakeTimedLoop) as runner, monkeypatch.context() as patched:
         set_clocks(runner.get_loop(), patched)
         yield runner

@@ -2,8 +2,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from watchslo.monitor import memory
-from watchslo.monitor.memory import GROWN_BYTES, TRIM_SECONDS, HeapTrimmer
+from watchslo.monitor.tasks import memory
+from watchslo.monitor.tasks.memory import GROWN_BYTES, TRIM_SECONDS, HeapTrimmer
 
 START = 100 * 2**20
 

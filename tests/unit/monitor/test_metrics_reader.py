@@ -7,8 +7,8 @@ from tests.unit.monitor.inside import Running, config, running
 from tests.unit.monitor.transcript import CountedPages
 from tests.unit.own_metrics.pages import started
 from watchslo.kube.client import NO_METRICS
-from watchslo.monitor import metrics_reader
-from watchslo.monitor.metrics_reader import READ_SECONDS
+from watchslo.monitor.checks import metrics_reader
+from watchslo.monitor.checks.metrics_reader import READ_SECONDS
 from watchslo.own_metrics import line_filter
 from watchslo.snapshot import ApiserverMetricsReading
 

@@ -8,8 +8,8 @@ from tests.unit.monitor.scene import CallScene, Play, shown
 from tests.unit.monitor.test_watch_session import SAID, Parts
 from watchslo.config.model import Config
 from watchslo.kube.representation import Representation
-from watchslo.monitor.reference_watch import ReferenceWatch
-from watchslo.monitor.watch_session import WatchSession
+from watchslo.monitor.watches.reference_watch import ReferenceWatch
+from watchslo.monitor.watches.watch_session import WatchSession
 from watchslo.snapshot import Hop
 from watchslo.watch.failure import Reason
 from watchslo.watch.messages import Batch
@@ -31,7 +31,7 @@ class ReferenceScene(CallScene):
     def __init__(self, _: str) -> None:
         super().__init__()
         self._cluster = Cluster()
-        self._patches.setattr("watchslo.monitor.apiserver.Client", self._cluster.client)
+        self._patches.setattr("watchslo.monitor.apiservers.apiserver.Client", self._cluster.client)
         self._patches.setattr("watchslo.kube.client._session", self._cluster.session)
         self._pair = self.now(Pair)
         self._of: dict[str, WatchSession | ReferenceWatch] = {

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.monitor.cluster import PODS, START_REVISION, Cluster, line
 from tests.unit.monitor.inside import config, keep_writing, running
-from watchslo.monitor.replay import TRIES, Replay
+from watchslo.monitor.protocol.replay import TRIES, Replay
 from watchslo.monitor.supervisor import Supervisor
 from watchslo.snapshot import ReplayReading
 from watchslo.watch.failure import Failure, Phase, Reason, because

@@ -16,10 +16,10 @@ from watchslo.latency.bins import Bins
 from watchslo.latency.estimate import solve
 from watchslo.latency.objective import Objective
 from watchslo.latency.track import Track
-from watchslo.monitor.lag import keep_beating
-from watchslo.monitor.watch_identity import WatchIdentity
-from watchslo.monitor.watch_session import WatchSession
-from watchslo.monitor.watch_statistics import WatchStatistics
+from watchslo.monitor.protocol.watch_identity import WatchIdentity
+from watchslo.monitor.tasks.lag import keep_beating
+from watchslo.monitor.watches.watch_session import WatchSession
+from watchslo.monitor.watches.watch_statistics import WatchStatistics
 from watchslo.watch.failure import Reason, because
 
 WATCHES = 300

@@ -20,15 +20,15 @@ from watchslo.latency.own_delay import OwnDelays
 from watchslo.latency.queue_waits import WAITS, QueueWaits
 from watchslo.latency.track import Track
 from watchslo.model import Reading
-from watchslo.monitor.sealer import Sealer
+from watchslo.monitor.clocks.sealer import Sealer
 from watchslo.snapshot import StorageKind, TrackReading
 
 BINS = Bins()
 ROUND_TRIP = 0.002
 LIMITS = {
-    "SLICE_EVENTS": "watchslo.monitor.sealer",
-    "SLICE_WATCHES": "watchslo.monitor.sealer",
-    "MOST_SAMPLES": "watchslo.monitor.sealer",
+    "SLICE_EVENTS": "watchslo.monitor.clocks.sealer",
+    "SLICE_WATCHES": "watchslo.monitor.clocks.sealer",
+    "MOST_SAMPLES": "watchslo.monitor.clocks.sealer",
     "PENDING_EVENTS": "watchslo.latency.pending",
     "HELD_EVENTS": "watchslo.latency.pending",
 }

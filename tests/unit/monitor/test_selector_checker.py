@@ -13,7 +13,7 @@ from watchslo.config.model import WatchConfig
 from watchslo.kube.client import Selectors
 from watchslo.kube.representation import Representation
 from watchslo.model import Resource
-from watchslo.monitor.watch_identity import WatchIdentity
+from watchslo.monitor.protocol.watch_identity import WatchIdentity
 from watchslo.snapshot import Guarantee
 from watchslo.watch.audit import AuditResult
 from watchslo.watch.selection import SelectableMetadata, selection_of

@@ -8,7 +8,7 @@ from weakref import ref
 
 import pytest
 
-from watchslo.monitor.slices import SLICE_SECONDS, WorkSlices
+from watchslo.monitor.tasks.slices import SLICE_SECONDS, WorkSlices
 
 
 async def test_work_is_run_in_slices_to_its_result(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from tests.unit.monitor.cluster import Cluster, nowhere
 from watchslo.kube.limiter import Limiter
-from watchslo.monitor.apiserver import Apiserver
-from watchslo.monitor.storage_prober import LOOK_SECONDS, REPEATS, StorageProber, find_kind
+from watchslo.monitor.apiservers.apiserver import Apiserver
+from watchslo.monitor.assignment.storage_prober import LOOK_SECONDS, REPEATS, StorageProber, find_kind
 from watchslo.snapshot import StorageKind
 from watchslo.watch.failure import Failure, Reason, because
 from watchslo.watch.missing_right import AGAIN_SECONDS as AGAIN_AFTER_REFUSAL_SECONDS

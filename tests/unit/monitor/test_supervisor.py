@@ -17,7 +17,7 @@ from watchslo.errors import ConfigError
 from watchslo.kube.reviews import Review
 from watchslo.model import Resource
 from watchslo.monitor.supervisor import Supervisor
-from watchslo.monitor.task_supervisor import TaskSupervisor
+from watchslo.monitor.tasks.task_supervisor import TaskSupervisor
 from watchslo.snapshot import Snapshot
 from watchslo.watch.failure import Failure, Reason
 
@@ -211,7 +211,7 @@ class TestSnapshot:
 async def test_overloaded_process_judges_no_window(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(config("pods")) as run:
         with monkeypatch.context() as patched:
-            patched.setattr("watchslo.monitor.lag.LATE_SECONDS", -1.0)  # every beat is late
+            patched.setattr("watchslo.monitor.tasks.lag.LATE_SECONDS", -1.0)  # every beat is late
             await keep_writing(cluster, PODS, seconds=130)
         stream = run.stream("pods")
         assert stream.track.unmeasured["tainted"] > 1000

@@ -42,7 +42,7 @@ async def test_backlog_that_comes_some_seconds_later_is_tainted(
         await asyncio.sleep(1)
         missed = [cluster.revision + number for number in range(1, BACKLOG + 1)]
         cluster.revision += BACKLOG
-        monkeypatch.setattr("watchslo.monitor.lag.suspended_seconds", lambda: 0.9)
+        monkeypatch.setattr("watchslo.monitor.tasks.lag.suspended_seconds", lambda: 0.9)
         await asyncio.sleep(3)
         for revision in missed:
             cluster.send(PODS, line("MODIFIED", revision))

@@ -5,7 +5,7 @@ import structlog
 
 from tests.unit.monitor.cluster import Log
 from watchslo.errors import ConfigError
-from watchslo.monitor.task_supervisor import RESTART_SECONDS, TaskSupervisor, contain
+from watchslo.monitor.tasks.task_supervisor import RESTART_SECONDS, TaskSupervisor, contain
 
 
 class Work:

@@ -12,9 +12,9 @@ from tests.unit.monitor.scene import CallScene, Play, shown
 from watchslo.clock.burst import Burst, BurstBudget
 from watchslo.clock.tick_schedule import AT_ONCE, TickSchedule
 from watchslo.model import Reading, Resource
-from watchslo.monitor.failure_log import FailureLog
-from watchslo.monitor.tick_loop import TickLoop
-from watchslo.monitor.ticker import Ticker
+from watchslo.monitor.clocks.tick_loop import TickLoop
+from watchslo.monitor.clocks.ticker import Ticker
+from watchslo.monitor.tasks.failure_log import FailureLog
 from watchslo.snapshot import BurstReason, BurstWish
 from watchslo.watch.failure import Failure, Phase, Reason, because
 

@@ -28,18 +28,18 @@ from watchslo.latency.estimate import solve
 from watchslo.latency.objective import Objective
 from watchslo.latency.track import Track
 from watchslo.model import Interval, Reading
-from watchslo.monitor.apiserver import Apiserver
-from watchslo.monitor.desired import DesiredWatch
-from watchslo.monitor.domain_clock import DomainClock
+from watchslo.monitor.apiservers.apiserver import Apiserver
+from watchslo.monitor.checks.peers import PeerComparison
+from watchslo.monitor.clocks.domain_clock import DomainClock
+from watchslo.monitor.clocks.sealer import Sealer
 from watchslo.monitor.evaluator import update_watch
-from watchslo.monitor.lag import Lag
-from watchslo.monitor.monitored_watch import MonitoredWatch
-from watchslo.monitor.peers import PeerComparison
+from watchslo.monitor.protocol.desired import DesiredWatch
+from watchslo.monitor.protocol.watch_identity import WatchIdentity
 from watchslo.monitor.readings import read_apiserver, read_watch
-from watchslo.monitor.sealer import Sealer
-from watchslo.monitor.watch_identity import WatchIdentity
-from watchslo.monitor.watch_session import WatchSession
-from watchslo.monitor.watch_statistics import WatchStatistics
+from watchslo.monitor.tasks.lag import Lag
+from watchslo.monitor.watches.monitored_watch import MonitoredWatch
+from watchslo.monitor.watches.watch_session import WatchSession
+from watchslo.monitor.watches.watch_statistics import WatchStatistics
 from watchslo.snapshot import ApiserverRole, WatchReading
 from watchslo.watch.audit import Health
 from watchslo.watch.closes import SETTLE_SECONDS
@@ -153,7 +153,7 @@ class SessionScene(CallScene):
     def __init__(self, beginning: str) -> None:
         super().__init__()
         self._cluster = Cluster()
-        self._patches.setattr("watchslo.monitor.apiserver.Client", self._cluster.client)
+        self._patches.setattr("watchslo.monitor.apiservers.apiserver.Client", self._cluster.client)
         self._patches.setattr("watchslo.kube.client._session", self._cluster.session)
         options = (word.partition("=") for word in beginning.split()[1:])
         self._parts = self.now(lambda: Parts(**{name: yaml.safe_load(value) for name, _, value in options}))

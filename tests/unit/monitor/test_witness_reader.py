@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.monitor.cluster import PODS, Cluster, line
 from tests.unit.monitor.inside import Running, config, credentials, keep_writing, running, verified_tls
-from watchslo.monitor.witness_reader import SPACING_SECONDS
+from watchslo.monitor.checks.witness_reader import SPACING_SECONDS
 
 OWN, TWO, THREE = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 PORT = 6443
@@ -46,7 +46,7 @@ async def test_event_that_a_witness_shows_only_once_is_not_lost(cluster: Cluster
 
 
 async def test_few_requests_leave_no_room_for_reads(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("watchslo.monitor.witness_reader.SHARE", 0.0)
+    monkeypatch.setattr("watchslo.monitor.checks.witness_reader.SHARE", 0.0)
     async with alone(cluster):
         await keep_writing(cluster, PODS, seconds=READ_SECONDS)
         assert reads(cluster) == 0

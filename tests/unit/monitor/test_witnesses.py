@@ -14,7 +14,7 @@ from watchslo.config.model import Config
 from watchslo.kube.apiservers import MOST_ADDRESSES
 from watchslo.kube.credentials import CredentialSource
 from watchslo.model import Resource
-from watchslo.monitor.apiserver_follower import FOLLOW_SECONDS
+from watchslo.monitor.apiservers.apiserver_follower import FOLLOW_SECONDS
 from watchslo.snapshot import ApiserverRole, WatchReading, WitnessReading
 
 HOSTS = ("10.0.0.1", "10.0.0.2", "10.0.0.3")

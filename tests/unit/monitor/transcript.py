@@ -52,7 +52,7 @@ class MonitorScene(Scene):
     def __init__(self, beginning: str) -> None:
         super().__init__()
         self._cluster = Cluster()
-        self._patches.setattr("watchslo.monitor.apiserver.Client", self._cluster.client)
+        self._patches.setattr("watchslo.monitor.apiservers.apiserver.Client", self._cluster.client)
         self._patches.setattr("watchslo.kube.client._session", self._cluster.session)
         self._run: Running | None = None
         apiservers, _, written = beginning.partition(", writing ")
@@ -163,7 +163,7 @@ class MonitorScene(Scene):
         if are_dead:  # the peers have given up the connections; no packet says so
             for watch in self._cluster.open_watches():
                 watch.queue = asyncio.Queue()
-        self._patches.setattr("watchslo.monitor.lag.suspended_seconds", lambda: self._suspended)
+        self._patches.setattr("watchslo.monitor.tasks.lag.suspended_seconds", lambda: self._suspended)
 
     def _resend(self, resource: Resource) -> None:
         for watch in self._cluster.open_watches(resource):

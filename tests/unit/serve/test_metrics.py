@@ -13,7 +13,7 @@ from prometheus_client.registry import CollectorRegistry
 from tests.support.collector import SnapshotCollector, points
 from tests.support.transcripts import of_states
 from tests.unit.serve import readings
-from watchslo.monitor.lag import LAG_EDGES
+from watchslo.monitor.tasks.lag import LAG_EDGES
 from watchslo.serve.metrics import FAMILIES, LATE_BEAT_SECONDS, Detail, Label, Type
 from watchslo.serve.reference import reference
 from watchslo.snapshot import CacheReading, Cause, ExcessReading, HopReading, Snapshot, WatchReading

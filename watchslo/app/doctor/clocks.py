@@ -8,8 +8,8 @@ from statistics import median_low
 
 from watchslo.app.doctor.findings import DeploymentFinding, good, problem, unchecked, warning
 from watchslo.model import Interval, Reading, Resource, Source
-from watchslo.monitor.apiserver import Apiserver
-from watchslo.monitor.tick_planner import EVENTS, NAMESPACES_EACH
+from watchslo.monitor.apiservers.apiserver import Apiserver
+from watchslo.monitor.assignment.tick_planner import EVENTS, NAMESPACES_EACH
 from watchslo.rules.alerts import COARSE_SHARE
 from watchslo.timeline.format import counted, duration, some_of
 from watchslo.watch.failure import Action, Failure, Reason

@@ -31,13 +31,13 @@ from watchslo.kube.credentials import CredentialSource
 from watchslo.kube.discovery import Catalogue, Discovery
 from watchslo.kube.limiter import Limiters
 from watchslo.model import SERVICE, Resource
-from watchslo.monitor.apiserver import Apiserver
-from watchslo.monitor.apiserver_set import VERSION_SECONDS, ApiserverSet
-from watchslo.monitor.desired import DesiredWatches, desired_watches
-from watchslo.monitor.storage_prober import find_kind
-from watchslo.monitor.tick_planner import NAMESPACES_EACH
-from watchslo.monitor.time_limit import with_time_limit
-from watchslo.monitor.witnesses import unwatched
+from watchslo.monitor.apiservers.apiserver import Apiserver
+from watchslo.monitor.apiservers.apiserver_set import VERSION_SECONDS, ApiserverSet
+from watchslo.monitor.apiservers.witnesses import unwatched
+from watchslo.monitor.assignment.storage_prober import find_kind
+from watchslo.monitor.assignment.tick_planner import NAMESPACES_EACH
+from watchslo.monitor.protocol.desired import DesiredWatches, desired_watches
+from watchslo.monitor.tasks.time_limit import with_time_limit
 from watchslo.rbac.permissions import required_permissions
 from watchslo.rbac.watched_resources import watch_permissions
 from watchslo.rules.pack import rule_groups

@@ -27,8 +27,8 @@ from watchslo.kube.connect import connect
 from watchslo.kube.limiter import Limiter
 from watchslo.kube.reviews import review
 from watchslo.model import SERVICE
-from watchslo.monitor.apiserver import Apiserver
-from watchslo.monitor.task_supervisor import TaskSupervisor
+from watchslo.monitor.apiservers.apiserver import Apiserver
+from watchslo.monitor.tasks.task_supervisor import TaskSupervisor
 from watchslo.overview.merge import STALE_SECONDS, Overview, merge
 from watchslo.serve.auth import Authorize
 from watchslo.serve.overview import cells, create_overview_app, document_of

@@ -19,7 +19,7 @@ from watchslo.config.model import Config
 from watchslo.errors import ConnectError
 from watchslo.monitor.readiness import StartState
 from watchslo.monitor.supervisor import Supervisor
-from watchslo.monitor.task_supervisor import TaskSupervisor
+from watchslo.monitor.tasks.task_supervisor import TaskSupervisor
 from watchslo.snapshot import Snapshot
 from watchslo.timeline.timeline import Timeline
 
