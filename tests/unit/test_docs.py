@@ -73,8 +73,13 @@ def test_links_that_lead_nowhere_are_found(tmp_path: Path) -> None:
 
 
 def test_every_page_of_the_documentation_is_in_its_index() -> None:
+    """The pages for contributors are in CONTRIBUTING.md."""
     index = ROOT / "docs/README.md"
-    linked = {(index.parent / path).resolve() for path, _ in LINK.findall(index.read_text())}
+    linked = {
+        (page.parent / path).resolve()
+        for page in (index, ROOT / "CONTRIBUTING.md")
+        for path, _ in LINK.findall(page.read_text())
+    }
     pages = {page for page in PAGES if page.is_relative_to(index.parent)} - set((ROOT / "docs/runbooks").iterdir())
     assert pages - {index} - linked == set()
 

@@ -1,4 +1,4 @@
-"""The hook of mkdocs: navigation from docs/README.md, links to other files of the repository, pictures from there."""
+"""The hook of mkdocs: navigation from docs/README.md and CONTRIBUTING.md, links and pictures of other files."""
 
 import os
 import sys
@@ -16,14 +16,17 @@ from tools.site import markdown as rules  # noqa: E402
 DOCS = "docs"
 PICTURES = (".png", ".svg")
 INDEX = "README.md"
+CONTRIBUTING = "CONTRIBUTING.md"
 RUNBOOKS = "runbooks"
 
 
 def on_config(config: Any) -> Any:
-    """Take the sections of the index as navigation, with the runbooks as the last one."""
+    """Take the sections of the index as navigation, then the contributors' pages, then the runbooks."""
     docs = Path(config["docs_dir"])
     runbooks = sorted(str(path.relative_to(docs)) for path in (docs / RUNBOOKS).glob("Watch*.md"))
-    sections = rules.sections((docs / INDEX).read_text()) | {"Runbooks": [f"{RUNBOOKS}/{INDEX}", *runbooks]}
+    contributors = rules.inside((ROOT / CONTRIBUTING).read_text(), CONTRIBUTING, DOCS)
+    further = {"Contribute": contributors, "Runbooks": [f"{RUNBOOKS}/{INDEX}", *runbooks]}
+    sections = rules.sections((docs / INDEX).read_text()) | further
     listed: set[str] = {INDEX}
     nav: list[Any] = [{"Documentation": INDEX}]
     for title, pages in sections.items():

@@ -43,6 +43,13 @@ def outside(text: str, page: str, docs: str) -> Iterator[str]:
     return (path for path in paths if not path.startswith(f"{docs}/"))
 
 
+def inside(text: str, page: str, docs: str) -> list[str]:
+    """Return the pages in the folder `docs` to which a page of the repository links, as paths in that folder."""
+    paths = (resolved(page, link["path"]) for link in LINK.finditer(text))
+    pages = (path.removeprefix(f"{docs}/") for path in paths if path.startswith(f"{docs}/") and path.endswith(".md"))
+    return [*dict.fromkeys(pages)]
+
+
 def link_outside(text: str, page: str, address: Callable[[str], str | None]) -> str:
     """Replace links to files outside of the documentation.
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tools.site.markdown import converted, link_outside, outside, resolved, sections, slug
+from tools.site.markdown import converted, inside, link_outside, outside, resolved, sections, slug
 
 
 @pytest.mark.parametrize(
@@ -49,6 +49,11 @@ def test_links_to_files_outside_lead_to_the_repository() -> None:
 
 def test_paths_outside_are_found() -> None:
     assert [*outside("[a](../p.png) [b](c.md) ![d](../x/e.svg)", "docs/a.md", "docs")] == ["p.png", "x/e.svg"]
+
+
+def test_pages_inside_are_found_once() -> None:
+    text = "[a](docs/a.md) [b](docs/b/c.md#d) [a](docs/a.md) [e](tests/e.md) [f](docs/f.png)"
+    assert inside(text, "CONTRIBUTING.md", "docs") == ["a.md", "b/c.md"]
 
 
 def test_paths_are_resolved_from_their_page() -> None:
