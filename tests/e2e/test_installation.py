@@ -31,7 +31,7 @@ from watchslo.rules.settings import RuleSettings
 # The documented commands
 
 ROOT = Path(__file__).parents[2]
-FIGURES = re.compile(r"^serviceaccounts +[1-9][\d,]* +[<~\d].* … ", re.MULTILINE)
+FIGURES = re.compile(r"^serviceaccounts +[1-9][\d,]* +[<~\d].* proven .+ to ", re.MULTILINE)
 PODS = re.compile(r"^pods +events +[1-9][\d,]* +P50 ", re.MULTILINE)
 
 
