@@ -10,11 +10,24 @@ import msgspec
 import pytest
 
 from tests.unit.serve import readings
+from watchslo.api.feed import SeriesDocument, Update, WatchDetails
+from watchslo.api.overview import OverviewDocument
 from watchslo.api.part import ApiPart, From, Time, UnreadableError, decode, part_of
 from watchslo.api.status import StatusDocument
+from watchslo.overview.merge import InstanceReport, merge
+from watchslo.serve import rows, update
+from watchslo.serve.detail import details
+from watchslo.serve.overview import document_of
 from watchslo.serve.status import status_of
+from watchslo.timeline.timeline import Timeline
 
-STATUS = status_of(readings.SNAPSHOT)
+TIMELINE = Timeline()
+ACCOUNT = TIMELINE.observe(readings.SNAPSHOT)
+STATUS = status_of(readings.SNAPSHOT, ACCOUNT)
+OVERVIEW = document_of(merge((InstanceReport("http://h0:9477", STATUS),), (), readings.SNAPSHOT.at_wall))
+FULL = update.full(TIMELINE, ACCOUNT, [*rows.watches(ACCOUNT).values()])
+SERIES = b"".join(update.series(update.past_watches(TIMELINE, None, 3600.0), 3600.0, 5.0))
+DETAILS = details(TIMELINE, "jobs")
 BODY = msgspec.json.encode(STATUS)
 
 
@@ -86,8 +99,31 @@ def test_keys_are_camel_case_and_times_rfc_3339() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("body", "form"),
+    [
+        (BODY, StatusDocument),
+        (FULL, Update),
+        (SERIES, SeriesDocument),
+        (msgspec.json.encode(DETAILS), WatchDetails),
+        (msgspec.json.encode(OVERVIEW), OverviewDocument),
+    ],
+)
+def test_each_document_survives_json(body: bytes, form: type[ApiPart]) -> None:
+    assert body.startswith(b'{"apiVersion":"v1",')
+    assert msgspec.json.encode(decode(body, form)) == body
+
+
+def test_status_names_the_cluster_and_causes_are_sentences() -> None:
+    assert STATUS.cluster == "prod-eu"
+    assert STATUS.causes[1].sentence == (
+        "The watch of jobs has said nothing for 33.5 s. (stalled_stream, medium confidence) "
+        "Look at what is between here and service."
+    )
+
+
 def test_unknown_fields_of_a_newer_daemon_are_ignored() -> None:
-    assert decode(BODY.replace(b'"watches":', b'"new":{"b":1},"watches":'), StatusDocument) == STATUS
+    assert decode(BODY.replace(b'"watches":[', b'"new":{"b":1},"watches":['), StatusDocument) == STATUS
 
 
 def test_odd_entries_cost_only_themselves() -> None:
