@@ -28,7 +28,7 @@ from tests.support.control_plane import EVERYTHING_READABLE, ControlPlane, Etcd
 from tests.support.daemon import Daemon, config_file
 from tests.support.writer import configmap
 from watchslo.config.model import ClockConfig
-from watchslo.kube.client import RENEW_REQUESTS
+from watchslo.kube.connections import RENEW_REQUESTS
 
 NODES = 5_000
 INTERVALS = (10.0, 30.0, 60.0)  # seconds between the ticks of a node

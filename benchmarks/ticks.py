@@ -12,7 +12,7 @@ from random import Random
 from urllib.parse import urlencode, urlsplit
 
 from watchslo import __version__
-from watchslo.kube.client import NOTHING
+from watchslo.kube.call import NOTHING
 
 CONNECTING = 32  # connections that are opened at the same time
 SEED = 7

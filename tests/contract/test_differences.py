@@ -15,7 +15,8 @@ from tests.contract.judge import get
 from tests.contract.watch import EVERYTHING, Event, Watch, event_of, now, opened, up_to, watching
 from tests.support.process import PATIENCE_SECONDS
 from tests.support.writer import StatusError, Writer, configmap, crd
-from watchslo.kube.client import Client, Page, Selectors
+from watchslo.kube.call import Page, Selectors
+from watchslo.kube.client import Client
 from watchslo.kube.representation import Representation
 from watchslo.model import Resource
 from watchslo.watch.failure import Failure

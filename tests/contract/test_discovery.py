@@ -6,7 +6,8 @@ from tests.contract.backend import Backend
 from tests.contract.cluster import CONFIGMAPS, EVENTS, LEASES, NODES, PODS, Author, Cluster, connection
 from tests.contract.watch import Event, Watch, watching
 from watchslo.errors import ConfigError
-from watchslo.kube.client import LIST_SECONDS, Client
+from watchslo.kube.call import LIST_SECONDS
+from watchslo.kube.client import Client
 from watchslo.kube.discovery import Catalogue, Discovery
 from watchslo.kube.limiter import Limiter
 from watchslo.model import Resource

@@ -24,7 +24,8 @@ from tests.contract.judge import get
 from tests.contract.watch import EVERYTHING, Event, Watch, read, starting, watching
 from tests.support.writer import crd
 from watchslo.clock.domain import Domain, Membership, TickChoice, TickPlan
-from watchslo.kube.client import Client, Selectors
+from watchslo.kube.call import Selectors
+from watchslo.kube.client import Client
 from watchslo.kube.representation import Representation
 from watchslo.model import Resource
 from watchslo.watch.failure import Failure, Reason

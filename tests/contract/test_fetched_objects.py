@@ -8,7 +8,8 @@ import pytest
 from tests.contract.cluster import CONFIGMAPS, EVENTS, NAMESPACES, Author, event
 from tests.contract.watch import EVERYTHING
 from tests.support.writer import Writer
-from watchslo.kube.client import Client, Page, Selectors
+from watchslo.kube.call import Page, Selectors
+from watchslo.kube.client import Client
 from watchslo.kube.representation import Representation
 from watchslo.model import Reading, Resource
 from watchslo.monitor.apiservers.oldest_revision import try_revision

@@ -9,7 +9,8 @@ from tests.contract.cluster import CONFIGMAPS, EVENTS, Author, Cluster
 from tests.contract.judge import get, refusal
 from tests.contract.watch import EVERYTHING
 from tests.support.writer import Writer
-from watchslo.kube.client import Client, Page
+from watchslo.kube.call import Page
+from watchslo.kube.client import Client
 from watchslo.kube.representation import Representation
 from watchslo.model import Resource
 from watchslo.watch.failure import Failure, Reason

@@ -14,7 +14,8 @@ from tests.support.assets import Assets
 from tests.support.control_plane import ControlPlane
 from tests.support.writer import crd
 from watchslo.config.model import WatchConfig
-from watchslo.kube.client import Client, Selectors
+from watchslo.kube.call import Selectors
+from watchslo.kube.client import Client
 from watchslo.kube.representation import Representation
 from watchslo.model import Resource
 from watchslo.watch.failure import Reason

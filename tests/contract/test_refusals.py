@@ -9,9 +9,11 @@ from tests.contract.cluster import CONFIGMAPS, EVENTS, NODES, SECRETS, Author, C
 from tests.contract.judge import refusal
 from tests.contract.watch import EVERYTHING, Watch, now, starting
 from tests.support.writer import Writer
-from watchslo.kube.client import Client, Page, WatchResponse
+from watchslo.kube.call import Page
+from watchslo.kube.client import Client
 from watchslo.kube.credentials import Access
 from watchslo.kube.representation import Representation
+from watchslo.kube.watch_response import WatchResponse
 from watchslo.model import Reading, Resource
 from watchslo.watch.failure import Action, Failure, Phase, Reason
 from watchslo.watch.messages import GaveUp, ListRequest, WatchRequest

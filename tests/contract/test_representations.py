@@ -20,7 +20,8 @@ from tests.contract.watch import (
     watching,
 )
 from watchslo.kube import representation as forms
-from watchslo.kube.client import Client, Page, Selectors
+from watchslo.kube.call import Page, Selectors
+from watchslo.kube.client import Client
 from watchslo.kube.representation import Representation
 from watchslo.watch.decode import Bookmark, Error, Frame, ObjectChange
 from watchslo.watch.failure import Failure, Reason

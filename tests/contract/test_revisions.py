@@ -14,7 +14,8 @@ from tests.contract.cluster import CONFIGMAPS, EVENTS, LEASES, NAMESPACES, NODES
 from tests.contract.judge import get, refusal
 from tests.contract.watch import EVERYTHING, read
 from tests.support.writer import Write, Writer, configmap, given_up
-from watchslo.kube.client import Client, Page
+from watchslo.kube.call import Page
+from watchslo.kube.client import Client
 from watchslo.kube.representation import Representation
 from watchslo.model import Reading, Resource
 from watchslo.watch.failure import Reason

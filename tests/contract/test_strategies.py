@@ -11,8 +11,10 @@ import pytest
 from tests.contract.backend import only
 from tests.contract.cluster import CONFIGMAPS, EVENTS, Author, Cluster, RealCluster, SimulatedCluster, connection
 from tests.contract.watch import Event, Interrupted, Watch, starting, synced
-from watchslo.kube.client import Client, Page, TakeChunk, WatchResponse
+from watchslo.kube.call import Page
+from watchslo.kube.client import Client
 from watchslo.kube.limiter import Limiter
+from watchslo.kube.watch_response import TakeChunk, WatchResponse
 from watchslo.watch.failure import Failure, Phase, Reason, because
 from watchslo.watch.messages import (
     Expired,

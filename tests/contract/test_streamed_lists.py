@@ -11,9 +11,11 @@ from tests.contract.backend import only
 from tests.contract.cluster import SECRETS, Author, Cluster, client_of
 from tests.contract.watch import EVERYTHING, narrow_socket, now, opened
 from tests.support.writer import Writer
-from watchslo.kube import client as kube_client
-from watchslo.kube.client import Client, Selectors, WatchResponse
+from watchslo.kube import connections
+from watchslo.kube.call import Selectors
+from watchslo.kube.client import Client
 from watchslo.kube.representation import Representation
+from watchslo.kube.watch_response import WatchResponse
 from watchslo.watch.failure import Failure, Reason
 from watchslo.watch.messages import WatchRequest
 
@@ -136,7 +138,7 @@ async def test_streamed_list_ends_early_when_concurrent_events_overflow_its_queu
     # bookmark comes before the queue is full, within about a second, the list is sent to its end: hence several tries.
     large = Author(writer, SECRETS, namespace, {"data": {"filling": "eHh4" * 50_000}})
     small = Author(writer, SECRETS, namespace, {"data": {}})
-    monkeypatch.setattr(kube_client, "_socket", narrow_socket)
+    monkeypatch.setattr(connections, "_socket", narrow_socket)
     there = [await large.create(f"object-{number:02}") for number in range(60)]
     await small.create("small")
     async with client_of(cluster.access()) as client:

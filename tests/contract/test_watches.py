@@ -10,7 +10,7 @@ from tests.contract.backend import Backend
 from tests.contract.cluster import CONFIGMAPS, EVENTS, JOBS, REPLICASETS, SECRETS, Author, Cluster, client_of
 from tests.contract.watch import Event, Watch, frames, narrow_socket, now, opened, read, revision_of, up_to, watching
 from tests.support.writer import Writer, configmap
-from watchslo.kube import client as kube_client
+from watchslo.kube import connections
 from watchslo.kube.client import Client
 from watchslo.kube.representation import Representation
 from watchslo.model import Resource
@@ -176,7 +176,7 @@ async def test_watch_of_a_slow_consumer_is_closed_and_resumes_without_loss(
 ) -> None:
     # A resource with few writes: apiservers give each watch a queue for the events of a second.
     author = Author(writer, SECRETS, namespace, {"data": {"filling": "eHh4" * 50_000}})
-    monkeypatch.setattr(kube_client, "_socket", narrow_socket)
+    monkeypatch.setattr(connections, "_socket", narrow_socket)
     async with client_of(cluster.access()) as client:
         revision = await now(client)
         written = [await author.create("large")]

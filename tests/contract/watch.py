@@ -8,8 +8,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from tests.contract.cluster import EVENTS, Author
 from tests.support.process import PATIENCE_SECONDS
-from watchslo.kube.client import Client, Selectors, WatchResponse
+from watchslo.kube.call import Selectors
+from watchslo.kube.client import Client
 from watchslo.kube.representation import Representation
+from watchslo.kube.watch_response import WatchResponse
 from watchslo.model import Reading, Resource
 from watchslo.monitor.protocol.driver import Driver, WatchTarget
 from watchslo.watch.decode import Frame, ObjectChange

@@ -28,9 +28,11 @@ from tests.support.control_plane import ControlPlane, Etcd, write_kubeconfig
 from tests.support.daemon import LOOK_SECONDS, Daemon, Simulator, config_file, watchslo
 from tests.support.process import PATIENCE_SECONDS, eventually
 from tests.support.writer import configmap, given_up, pod
-from watchslo.kube.client import Client, Page, Selectors, WatchResponse
+from watchslo.kube.call import Page, Selectors
+from watchslo.kube.client import Client
 from watchslo.kube.limiter import Limiter
 from watchslo.kube.representation import Representation
+from watchslo.kube.watch_response import WatchResponse
 from watchslo.rehearse import rehearsal
 from watchslo.rehearse.rehearsal import Rehearsal, rehearse_once
 from watchslo.watch.decode import Error

@@ -15,7 +15,8 @@ from watchslo.app.session import run_on_loop
 from watchslo.config.model import Config
 from watchslo.config.values import parse_apiservers
 from watchslo.errors import ConfigError
-from watchslo.kube.client import Client, Selectors
+from watchslo.kube.call import Selectors
+from watchslo.kube.client import Client
 from watchslo.kube.connect import connect
 from watchslo.kube.credentials import Address, CredentialSource
 from watchslo.kube.discovery import Catalogue, Discovery

@@ -11,7 +11,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from watchslo.kube.client import Client, Selectors
+from watchslo.kube.call import Selectors
+from watchslo.kube.client import Client
 from watchslo.kube.decoding import decode_answer
 from watchslo.kube.representation import Representation
 from watchslo.kube.urls import is_host

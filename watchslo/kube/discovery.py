@@ -12,7 +12,8 @@ import msgspec
 
 from watchslo.documents import without_odd_entries
 from watchslo.errors import UNDECODABLE, ConfigError
-from watchslo.kube.client import LIST_SECONDS, Client
+from watchslo.kube.call import LIST_SECONDS
+from watchslo.kube.client import Client
 from watchslo.kube.representation import JSON
 from watchslo.model import Resource
 from watchslo.snapshot import IncompleteGroup

@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from watchslo.config.model import Config
-from watchslo.kube.client import ABSENT_NAME, METRICS_PATH
+from watchslo.kube.call import ABSENT_NAME
+from watchslo.kube.client import METRICS_PATH
 
 SLICES_NAMESPACE = "default"  # of the service `kubernetes`, and so of its EndpointSlices
 LEASES_NAMESPACE = "kube-system"  # where apiservers announce themselves

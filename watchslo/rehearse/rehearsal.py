@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 
-from watchslo.kube.client import Client, Selectors
+from watchslo.kube.call import Selectors
+from watchslo.kube.client import Client
 from watchslo.kube.representation import Representation
 from watchslo.model import Resource
 from watchslo.monitor.protocol.driver import Driver, WatchTarget

@@ -9,8 +9,10 @@ import time
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
-from watchslo.kube.client import Client, Selectors, WatchFrames
+from watchslo.kube.call import Selectors
+from watchslo.kube.client import Client
 from watchslo.kube.representation import Representation
+from watchslo.kube.watch_response import WatchFrames
 from watchslo.model import Resource
 from watchslo.rehearse.rehearsal import LONGEST_LINE, PATIENCE_SECONDS, SETTLE_SECONDS, Rehearsal
 from watchslo.rehearse.strategies import ZERO

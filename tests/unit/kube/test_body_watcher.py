@@ -11,7 +11,7 @@ from aiohttp.client_proto import ResponseHandler
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watchslo.kube.client import _BodyWatcher, content_of_chunk
+from watchslo.kube.watch_response import _BodyWatcher, content_of_chunk
 from watchslo.watch.failure import ENDED, Reason
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"

@@ -31,11 +31,14 @@ from tests.unit.kube.conftest import (
     then,
 )
 from watchslo.errors import ConnectError
-from watchslo.kube import client as client_module
-from watchslo.kube.client import RENEW_REQUESTS, RENEW_SECONDS, Client, Page, Selectors, WatchResponse, request_class
+from watchslo.kube import connections
+from watchslo.kube.call import Page, Selectors, request_class
+from watchslo.kube.client import Client
+from watchslo.kube.connections import RENEW_REQUESTS, RENEW_SECONDS
 from watchslo.kube.credentials import Access, Address, Credentials, CredentialSource, stamps
 from watchslo.kube.limiter import Limiter, RequestClass
 from watchslo.kube.representation import Representation
+from watchslo.kube.watch_response import WatchResponse
 from watchslo.model import Reading, Resource
 from watchslo.snapshot import TransportReading
 from watchslo.watch.failure import ENDED, Action, Failure, Reason
@@ -241,7 +244,7 @@ class TestConnections:
         now = time.monotonic()
         for later in (0.0, 0.5, 1.1, 1.6):
             at = now + later * RENEW_SECONDS
-            monkeypatch.setattr(client_module, "time", SimpleNamespace(monotonic=lambda at=at: at))
+            monkeypatch.setattr(connections, "time", SimpleNamespace(monotonic=lambda at=at: at))
             client._pool._requests = max(client._pool._requests, RENEW_REQUESTS)
             assert isinstance(await tick(client), Reading)
         assert server.connections == 2
@@ -249,7 +252,7 @@ class TestConnections:
     async def test_are_not_renewed_after_a_few_requests(
         self, server: Server, client: Client, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(client_module, "RENEW_REQUESTS", 3)
+        monkeypatch.setattr(connections, "RENEW_REQUESTS", 3)
         server.script = [answer(EMPTY)] * 4
         client._pool._renew_at = 0.0
         for _ in range(3):
@@ -393,18 +396,18 @@ class TestTransport:
         fields[15], fields[23] = 2500, 3
 
         connected = SimpleNamespace(getsockopt=lambda *_: struct.pack("=8x24I", *fields))
-        reading = client_module._transport_reading(connected)  # type: ignore[arg-type]
+        reading = connections.transport_reading(connected)  # type: ignore[arg-type]
         assert reading == TransportReading(0.0025, 3, 0.25)
 
     @pytest.mark.parametrize("info", [b"", b"\0" * 60])
     async def test_transport_is_none_if_tcp_info_is_shorter(self, info: bytes) -> None:
         sandboxed = SimpleNamespace(getsockopt=lambda *_: info)
-        assert client_module._transport_reading(sandboxed) is None  # type: ignore[arg-type]
+        assert connections.transport_reading(sandboxed) is None  # type: ignore[arg-type]
 
     async def test_transport_of_closed_socket_is_none(self) -> None:
         with socket.socket() as connected:
             pass
-        assert client_module._transport_reading(connected) is None
+        assert connections.transport_reading(connected) is None
 
     async def test_transport_is_none_unless_the_system_is_linux(
         self, client: Client, end_of_answer: asyncio.Event, monkeypatch: pytest.MonkeyPatch

@@ -26,9 +26,11 @@ from tests.unit.kube.conftest import (
     then,
 )
 from watchslo import __version__
+from watchslo.kube import call as call_module
 from watchslo.kube import client as client_module
 from watchslo.kube.apiservers import count_apiservers, read_addresses
-from watchslo.kube.client import Client, Selectors
+from watchslo.kube.call import Selectors
+from watchslo.kube.client import Client
 from watchslo.kube.limiter import Limiter
 from watchslo.kube.representation import Representation
 from watchslo.kube.reviews import ReviewedAccess, may, review
@@ -261,7 +263,7 @@ FAILURES: dict[str, tuple[Ask, list[bytes | Reply]]] = {
 async def test_failures_match_golden_file_and_name_no_object(
     server: Server, monkeypatch: pytest.MonkeyPatch, golden: Callable[[str, str], None]
 ) -> None:
-    monkeypatch.setattr(client_module, "LONGEST_BODY_BYTES", 1000)
+    monkeypatch.setattr(call_module, "LONGEST_BODY_BYTES", 1000)
     monkeypatch.setattr(client_module, "LONGEST_METRICS_BYTES", 6)
     states = {}
     for name, (ask, script) in FAILURES.items():

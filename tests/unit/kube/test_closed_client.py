@@ -7,7 +7,8 @@ import pytest
 from aiohttp import DefaultResolver
 
 from tests.unit.kube.conftest import CHUNKED, Known, Server, chunk, connection_to
-from watchslo.kube.client import CLOSED, Client, Selectors
+from watchslo.kube.call import Selectors
+from watchslo.kube.client import CLOSED, Client
 from watchslo.kube.limiter import Limiter, RequestClass
 from watchslo.kube.representation import Representation
 from watchslo.model import Resource

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.support.garbled import garbled, read_leniently, replacements, revision_in
 from tests.support.protobuf import pod, pods
 from tests.unit.kube.conftest import Server, answer
-from watchslo.kube.client import Client, Page, Selectors
+from watchslo.kube.call import Page, Selectors
+from watchslo.kube.client import Client
 from watchslo.kube.representation import Representation
 from watchslo.model import Resource
 from watchslo.watch.failure import Failure, Reason

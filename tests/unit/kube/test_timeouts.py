@@ -8,7 +8,8 @@ from functools import partial
 import pytest
 
 from tests.unit.kube.conftest import CHUNKED, Known, Server, answer, chunk, connection_to
-from watchslo.kube.client import Client, Selectors
+from watchslo.kube.call import Selectors
+from watchslo.kube.client import Client
 from watchslo.kube.limiter import Limiter
 from watchslo.kube.representation import Representation
 from watchslo.model import Resource

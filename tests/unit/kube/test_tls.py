@@ -11,11 +11,14 @@ import pytest
 from tests.support.certs import Authority
 from tests.unit.kube.conftest import CHUNKED, Known, Server, answer, renewed
 from watchslo.event_loop import TimedEventLoop
-from watchslo.kube.client import READ_AHEAD_TLS_BYTES, Client, Selectors, WatchResponse
+from watchslo.kube.call import Selectors
+from watchslo.kube.client import Client
+from watchslo.kube.connections import READ_AHEAD_TLS_BYTES
 from watchslo.kube.credentials import Access, Address, Credentials, CredentialSource, TlsMaker, stamps, tls_context
 from watchslo.kube.limiter import Limiter
 from watchslo.kube.proxy_rule import ProxyRule, environment_rule
 from watchslo.kube.representation import Representation
+from watchslo.kube.watch_response import WatchResponse
 from watchslo.model import Reading, Resource
 from watchslo.watch.failure import Failure, Reason
 from watchslo.watch.messages import WatchRequest

@@ -6,7 +6,8 @@ import pytest
 
 from tests.unit.kube.conftest import Known, Server, answer
 from watchslo.kube.apiservers import alive, count_apiservers, read_addresses
-from watchslo.kube.client import LONGEST_NOTHING_BYTES, NOT_NOTHING, Client, Selectors
+from watchslo.kube.call import LONGEST_NOTHING_BYTES, Selectors
+from watchslo.kube.client import NOT_NOTHING, Client
 from watchslo.kube.discovery import Discovery
 from watchslo.kube.representation import Representation
 from watchslo.kube.reviews import ReviewedAccess, may, review

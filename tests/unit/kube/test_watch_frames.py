@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable
 
-from watchslo.kube.client import WatchFrames
+from watchslo.kube.watch_response import WatchFrames
 from watchslo.watch.decode import FrameReader
 from watchslo.watch.failure import ENDED, Failure, Reason, because
 

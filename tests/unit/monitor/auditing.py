@@ -15,7 +15,7 @@ import yaml
 
 from tests.unit.monitor.cluster import EVENTS, NODES, PODS, START_REVISION, Cluster, Watch, line, nowhere
 from tests.unit.monitor.scene import Scene, counts, pause, shown
-from watchslo.kube.client import OnSent, Selectors, request_class
+from watchslo.kube.call import OnSent, Selectors, request_class
 from watchslo.kube.limiter import Limiter
 from watchslo.kube.representation import Representation
 from watchslo.model import Interval, Reading, Resource
@@ -391,7 +391,7 @@ class AuditScene(Scene):
         super().__init__()
         resources, *options = beginning.split(", ")
         self._past = Past(*map(_resource, resources.split()))
-        self._patches.setattr("watchslo.kube.client._session", self._past.session)
+        self._patches.setattr("watchslo.kube.connections.new_session", self._past.session)
         self._watches = {watch.resource.key: watch for watch in self._past.streams}
         for watch in self._past.streams:
             watch.ticked = self._past.ticked

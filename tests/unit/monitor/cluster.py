@@ -20,23 +20,13 @@ from structlog.testing import CapturingLogger
 
 from tests.support.protobuf import from_line
 from watchslo.kube.apiservers import LEASES, SLICES
-from watchslo.kube.client import (
-    IDLE_SECONDS,
-    LIST_SECONDS,
-    METRICS_PATH,
-    OnSent,
-    Page,
-    Selectors,
-    TakeChunk,
-    TakePiece,
-    WatchFrames,
-    _Pool,
-    has_own_connection,
-    request_class,
-)
+from watchslo.kube.call import LIST_SECONDS, OnSent, Page, Selectors, has_own_connection, request_class
+from watchslo.kube.client import METRICS_PATH, TakePiece
+from watchslo.kube.connections import IDLE_SECONDS, ConnectionPool
 from watchslo.kube.credentials import Access, Address, ClusterPlace, Credentials, CredentialSource, PluginRun
 from watchslo.kube.limiter import Limiter, RequestClass
 from watchslo.kube.representation import Representation
+from watchslo.kube.watch_response import TakeChunk, WatchFrames
 from watchslo.model import SERVICE, Reading, Resource
 from watchslo.watch.decode import FRAME, FrameDecoder
 from watchslo.watch.failure import ENDED, Failure, Phase, Reason, because
@@ -191,9 +181,9 @@ class Door:
         await self._pool.close()
 
     @cached_property
-    def _pool(self) -> _Pool:
+    def _pool(self) -> ConnectionPool:
         """The real one, of sessions that only count."""
-        return _Pool()
+        return ConnectionPool()
 
     @contextlib.asynccontextmanager
     async def _session(self, *, own: bool = False) -> AsyncIterator[Session]:

@@ -33,7 +33,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """Return the cluster that every `Apiserver` created from now on talks to."""
     made = Cluster()
     monkeypatch.setattr("watchslo.monitor.apiservers.apiserver.Client", made.client)
-    monkeypatch.setattr("watchslo.kube.client._session", made.session)
+    monkeypatch.setattr("watchslo.kube.connections.new_session", made.session)
     return made
 
 

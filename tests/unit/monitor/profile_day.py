@@ -18,7 +18,7 @@ from tests.unit.monitor.cluster import PODS, Cluster, Watch, line
 from tests.unit.monitor.inside import BUILD, verified
 from tests.unit.monitor.test_witnesses import HOSTS
 from watchslo.config.model import Config
-from watchslo.kube.client import TICK_SECONDS
+from watchslo.kube.call import TICK_SECONDS
 from watchslo.model import SERVICE, Resource
 from watchslo.monitor.supervisor import Supervisor
 from watchslo.watch.failure import Reason

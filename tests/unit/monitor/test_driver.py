@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from tests.unit.monitor.cluster import PODS, because_of
-from watchslo.kube.client import Selectors
+from watchslo.kube.call import Selectors
 from watchslo.kube.representation import Representation
 from watchslo.monitor.protocol.driver import Driver, WatchTarget
 from watchslo.watch.failure import Failure, Reason

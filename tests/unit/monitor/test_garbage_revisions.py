@@ -13,7 +13,7 @@ from tests.support.garbled import garbled, may_be_an_event
 from tests.unit.monitor.cluster import PODS, START_REVISION, Cluster, Door, line
 from tests.unit.monitor.inside import config, keep_writing, running
 from watchslo.config.model import Config
-from watchslo.kube.client import Page
+from watchslo.kube.call import Page
 from watchslo.model import Resource
 from watchslo.snapshot import WatchReading
 from watchslo.watch.failure import Failure

@@ -16,7 +16,7 @@ import pytest
 
 from tests.unit.monitor.cluster import ANSWER_SECONDS, COMPACTED, CONFIGMAPS, EVENTS, NODES, PODS, Watch, line
 from tests.unit.monitor.scene import CallScene, Play, counts
-from watchslo.kube.client import NOTHING, OnSent, Page, Selectors
+from watchslo.kube.call import NOTHING, OnSent, Page, Selectors
 from watchslo.kube.representation import Representation
 from watchslo.model import Interval, Reading, Resource
 from watchslo.monitor.apiservers.oldest_revision import (

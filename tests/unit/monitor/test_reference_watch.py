@@ -32,7 +32,7 @@ class ReferenceScene(CallScene):
         super().__init__()
         self._cluster = Cluster()
         self._patches.setattr("watchslo.monitor.apiservers.apiserver.Client", self._cluster.client)
-        self._patches.setattr("watchslo.kube.client._session", self._cluster.session)
+        self._patches.setattr("watchslo.kube.connections.new_session", self._cluster.session)
         self._pair = self.now(Pair)
         self._of: dict[str, WatchSession | ReferenceWatch] = {
             "small": self._pair.parts.session,

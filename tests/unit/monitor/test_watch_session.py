@@ -21,7 +21,7 @@ from watchslo.clock.domain import Domain
 from watchslo.clock.storage_kind import ApiserverStorage
 from watchslo.clock.tick_schedule import TickSchedule
 from watchslo.config.model import WatchConfig
-from watchslo.kube.client import Page
+from watchslo.kube.call import Page
 from watchslo.kube.limiter import Limiter, RequestClass
 from watchslo.latency.bins import Bins
 from watchslo.latency.estimate import solve
@@ -154,7 +154,7 @@ class SessionScene(CallScene):
         super().__init__()
         self._cluster = Cluster()
         self._patches.setattr("watchslo.monitor.apiservers.apiserver.Client", self._cluster.client)
-        self._patches.setattr("watchslo.kube.client._session", self._cluster.session)
+        self._patches.setattr("watchslo.kube.connections.new_session", self._cluster.session)
         options = (word.partition("=") for word in beginning.split()[1:])
         self._parts = self.now(lambda: Parts(**{name: yaml.safe_load(value) for name, _, value in options}))
 

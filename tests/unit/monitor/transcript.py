@@ -53,7 +53,7 @@ class MonitorScene(Scene):
         super().__init__()
         self._cluster = Cluster()
         self._patches.setattr("watchslo.monitor.apiservers.apiserver.Client", self._cluster.client)
-        self._patches.setattr("watchslo.kube.client._session", self._cluster.session)
+        self._patches.setattr("watchslo.kube.connections.new_session", self._cluster.session)
         self._run: Running | None = None
         apiservers, _, written = beginning.partition(", writing ")
         self._cluster.announce(*(_host(str(number + 1)) for number in range(int(apiservers.split()[0]))))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit.monitor.cluster import EVENTS, PODS, Cluster, Door, Watch, because_of, line
-from watchslo.kube.client import Page
+from watchslo.kube.call import Page
 from watchslo.kube.representation import Representation
 from watchslo.model import SERVICE
 from watchslo.rehearse.headroom import RehearsalRecord

@@ -19,7 +19,8 @@ from watchslo.app.rehearse import rehearse
 from watchslo.app.session import INTERRUPTED
 from watchslo.cli import STRATEGIES as NAMES
 from watchslo.errors import WatchsloError
-from watchslo.kube.client import Page, TakePiece
+from watchslo.kube.call import Page
+from watchslo.kube.client import TakePiece
 from watchslo.kube.credentials import ClusterPlace, PluginRun
 from watchslo.model import SERVICE, Resource
 from watchslo.rehearse.census import Census, take_census

@@ -9,8 +9,10 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from watchslo.kube.client import NOTHING, Client, OnSent, WatchResponse
+from watchslo.kube.call import NOTHING, OnSent
+from watchslo.kube.client import Client
 from watchslo.kube.representation import Representation
+from watchslo.kube.watch_response import WatchResponse
 from watchslo.model import Resource
 from watchslo.watch.decode import Error
 from watchslo.watch.failure import ENDED, Failure, Reason, because, classify_stream_error

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from watchslo.kube.client import Client, Page, Selectors
+from watchslo.kube.call import Page, Selectors
+from watchslo.kube.client import Client
 from watchslo.kube.representation import Representation
 from watchslo.model import Interval, Resource
 from watchslo.monitor.apiservers.apiserver import Apiserver

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from watchslo.kube.client import Selectors
+from watchslo.kube.call import Selectors
 from watchslo.monitor.watches.monitored_watch import MonitoredWatch
 from watchslo.snapshot import Guarantee
 from watchslo.watch.messages import Violated

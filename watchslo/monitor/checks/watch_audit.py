@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from watchslo.kube.client import WatchResponse
+from watchslo.kube.watch_response import WatchResponse
 from watchslo.model import Reading
 from watchslo.monitor.protocol.watch_identity import WatchIdentity
 from watchslo.monitor.watches.monitored_watch import MonitoredWatch

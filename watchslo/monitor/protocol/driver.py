@@ -5,8 +5,10 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from watchslo.kube.client import Client, Page, Selectors, WatchResponse
+from watchslo.kube.call import Page, Selectors
+from watchslo.kube.client import Client
 from watchslo.kube.representation import Representation
+from watchslo.kube.watch_response import WatchResponse
 from watchslo.model import Resource
 from watchslo.snapshot import TransportReading
 from watchslo.watch.failure import ENDED, Action, Failure, Reason, because

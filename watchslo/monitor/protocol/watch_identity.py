@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from watchslo.config.model import WatchConfig
-from watchslo.kube.client import Selectors
+from watchslo.kube.call import Selectors
 from watchslo.model import Resource, Source
 from watchslo.monitor.apiservers.apiserver import Apiserver
 from watchslo.monitor.protocol.driver import WatchTarget

@@ -8,7 +8,7 @@ import numpy as np
 from watchslo.clock.domain import Membership
 from watchslo.clock.offset import Dating
 from watchslo.clock.staircase import AFTER_ALL
-from watchslo.kube.client import Page
+from watchslo.kube.call import Page
 from watchslo.latency.estimate import P99, Estimation, TickSpacing
 from watchslo.latency.queue_waits import QueueWaits
 from watchslo.latency.representation_delay import RepresentationDelay

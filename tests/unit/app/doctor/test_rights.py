@@ -6,7 +6,7 @@ from dataclasses import replace
 from tests.unit.app.doctor.shown import findings_transcript
 from watchslo.app.doctor.rights import RequiredRight, required_rights, rights_findings
 from watchslo.config.model import Config
-from watchslo.kube.client import ABSENT_NAME
+from watchslo.kube.call import ABSENT_NAME
 from watchslo.rbac.permissions import (
     APISERVER_METRICS,
     CLUSTER_NAME,
