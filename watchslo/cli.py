@@ -332,7 +332,7 @@ def view(
     certain.
     """
     from watchslo.app.http_endpoint import DaemonCredentials  # noqa: PLC0415 - the same
-    from watchslo.app.overview import Protection, ViewOptions, view  # noqa: PLC0415 - as above
+    from watchslo.app.view import Protection, ViewOptions, view  # noqa: PLC0415 - as above
 
     output: Literal["page", "table", "json"] = "json" if as_json else "table" if once else "page"
     protection = Protection(authorization, cert_dir, kubeconfig, context)

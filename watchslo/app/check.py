@@ -15,7 +15,7 @@ from watchslo.app.guarantees import document
 from watchslo.app.hints import hints, unready
 from watchslo.app.measurement import MeasurementPeriod, MeasurementResult, measured, seconds_of
 from watchslo.app.table import draw, plain_console
-from watchslo.app.view import Line, View, view_of
+from watchslo.app.terminal import Line, View, view_of
 from watchslo.config.loading import load, narrow
 from watchslo.errors import ConfigError
 from watchslo.snapshot import Snapshot

@@ -23,7 +23,7 @@ from rich.text import Text
 from watchslo.app import logs
 from watchslo.app.session import open_listener, run_on_loop, serving, stop_signals
 from watchslo.app.table import draw, figures, plain_console, status
-from watchslo.app.view import View, view_of
+from watchslo.app.terminal import View, view_of
 from watchslo.config.model import Config, ObjectiveConfig, WatchConfig
 from watchslo.config.values import Listen
 from watchslo.errors import ConfigError, WatchsloError

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 
-from watchslo.app.view import Line, View
+from watchslo.app.terminal import Line, View
 from watchslo.timeline.condition import WatchVerdict
 from watchslo.timeline.format import counted, duration, percentile, some_of
 from watchslo.timeline.headline import COARSE_SHARE

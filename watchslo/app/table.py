@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from watchslo.app.view import Line
+from watchslo.app.terminal import Line
 from watchslo.timeline.condition import P50, P999, Condition
 from watchslo.timeline.explanation import labelled
 from watchslo.timeline.figure import bounds_text, estimate_text

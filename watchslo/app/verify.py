@@ -23,7 +23,7 @@ from watchslo.app.guarantees import document, sentences, totals
 from watchslo.app.hints import problems, unready
 from watchslo.app.measurement import MeasurementPeriod, MeasurementResult, measured, seconds_of
 from watchslo.app.table import plain_console
-from watchslo.app.view import view_of
+from watchslo.app.terminal import view_of
 from watchslo.config.loading import load, narrow
 from watchslo.config.model import Config, GuaranteesConfig, WatchConfig
 from watchslo.errors import ConfigError

@@ -9,7 +9,7 @@ from fastapi import FastAPI, Request, Response
 
 from watchslo import __version__
 from watchslo.api.status import StatusDocument
-from watchslo.serve import api, detail, page
+from watchslo.serve import detail, page, series
 from watchslo.serve import feed as feeding
 from watchslo.serve.admission_control import client_of
 from watchslo.serve.auth import Authorize
@@ -44,7 +44,7 @@ def create_app(
         scrapes(latest, metrics, feed),
         _status(latest, feed),
         *page.routes(latest, feed),
-        *api.routes(feed),
+        *series.routes(feed),
         *detail.routes(feed),
         *feeding.routes(feed, authorize),
     ]

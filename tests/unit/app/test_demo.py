@@ -16,7 +16,7 @@ from tests.unit.serve import readings
 from watchslo.app import demo as app
 from watchslo.app.demo import FAULT_SECONDS, QUIET_SECONDS, SCENARIO, WORKLOAD, DemoCluster, DemoState, schedule_of
 from watchslo.app.table import plain_console
-from watchslo.app.view import view_of
+from watchslo.app.terminal import view_of
 from watchslo.errors import ConfigError, WatchsloError
 from watchslo.model import Resource
 from watchslo.sim.faults import FAULTS

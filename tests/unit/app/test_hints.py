@@ -9,7 +9,7 @@ import pytest
 from tests.support.transcripts import of_states
 from tests.unit.serve import readings
 from watchslo.app.hints import hints, problems, unready
-from watchslo.app.view import View, view_of
+from watchslo.app.terminal import View, view_of
 from watchslo.snapshot import FailureReading, QuantileReading, WatchReading
 
 GOOD = QuantileReading(0.99, 0.0, 0.1, 0.6)

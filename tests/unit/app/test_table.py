@@ -10,7 +10,7 @@ from tests.support.transcripts import of_states
 from tests.unit.serve import readings
 from watchslo.api.status import QuantileStatus
 from watchslo.app.table import MOST_IDLE, draw, figures, plain_console
-from watchslo.app.view import Line, view_of
+from watchslo.app.terminal import Line, view_of
 from watchslo.snapshot import QuantileReading
 from watchslo.timeline.condition import P50, P99, Condition, WatchVerdict
 from watchslo.timeline.format import estimated

@@ -15,7 +15,6 @@ from tests.support.transcripts import of_states
 from tests.unit.serve import readings
 from watchslo.monitor.tasks.lag import LAG_EDGES
 from watchslo.serve.metrics import FAMILIES, LATE_BEAT_SECONDS, Detail, Label, Type
-from watchslo.serve.reference import reference
 from watchslo.snapshot import CacheReading, Cause, ExcessReading, HopReading, Snapshot, WatchReading
 from watchslo.watch.failure import Phase
 from watchslo.watch.messages import RelistReason
@@ -85,10 +84,6 @@ def test_names_follow_prometheus_conventions() -> None:
         assert family.name.startswith("watchslo_")
         assert family.name.endswith("_total") == (family.type is Type.COUNTER)
         assert family.help.endswith(".")
-
-
-def test_reference_matches_docs(golden: Golden) -> None:
-    golden("../../docs/metrics.md", reference())
 
 
 @EVERY_DETAIL

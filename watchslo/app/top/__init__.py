@@ -13,9 +13,9 @@ from watchslo.app.hints import hints, unready
 from watchslo.app.http_endpoint import NO_CREDENTIALS, DaemonCredentials
 from watchslo.app.measurement import PATIENCE
 from watchslo.app.table import draw, plain_console
+from watchslo.app.terminal import NOT_YET, View
 from watchslo.app.top.choice import Choice
 from watchslo.app.top.sources import Daemon, Measurement, Source
-from watchslo.app.view import NOT_YET, View
 from watchslo.errors import ConfigError, ConnectError, install_extra
 from watchslo.monitor.readiness import StartState
 from watchslo.timeline.format import part_note

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import inf
 
-from watchslo.app.view import Line, View
+from watchslo.app.terminal import Line, View
 from watchslo.timeline.condition import P50, Condition
 from watchslo.timeline.format import counted
 

@@ -18,9 +18,9 @@ from watchslo.api.feed import WatchDetail
 from watchslo.app.details import written
 from watchslo.app.hints import problems, unready
 from watchslo.app.table import figures, headings, status, style
+from watchslo.app.terminal import NOT_YET, Line, View
 from watchslo.app.top.choice import Choice, Link, clock
 from watchslo.app.top.sources import Measurement, Source
-from watchslo.app.view import NOT_YET, Line, View
 from watchslo.errors import ConnectError
 from watchslo.serve.rows import key_of
 from watchslo.timeline.format import part_note

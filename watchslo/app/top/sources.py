@@ -14,7 +14,7 @@ from watchslo.app.details import own_details, read_details
 from watchslo.app.http_endpoint import DaemonCredentials, address_of
 from watchslo.app.session import run_on_loop, supervise
 from watchslo.app.status_client import DETAILS_PATH, UNREADABLE, DaemonAddress, NotFoundError, StatusClient
-from watchslo.app.view import View, read, view_of
+from watchslo.app.terminal import View, read, view_of
 from watchslo.config.model import Config
 from watchslo.errors import ConnectError
 from watchslo.monitor.readiness import StartState

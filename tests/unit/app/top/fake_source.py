@@ -6,7 +6,7 @@ from typing import Self
 from tests.unit.serve import readings
 from watchslo.api.feed import WatchDetail
 from watchslo.app.details import own_details
-from watchslo.app.view import View, read
+from watchslo.app.terminal import View, read
 from watchslo.serve.status import StatusEncoder
 from watchslo.timeline.timeline import Timeline
 

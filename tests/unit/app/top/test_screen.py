@@ -10,9 +10,9 @@ from textual.widgets import DataTable, Static
 from tests.unit.app.top.fake_source import VIEW, FakeSource
 from tests.unit.serve import readings
 from watchslo.app.table import STYLES
+from watchslo.app.terminal import NOT_YET
 from watchslo.app.top import screen
 from watchslo.app.top.screen import Top
-from watchslo.app.view import NOT_YET
 from watchslo.errors import ConfigError, ConnectError
 from watchslo.timeline.condition import Condition
 

@@ -8,9 +8,9 @@ import pytest
 from tests.unit.app.top.fake_source import VIEW, FakeSource
 from watchslo.app import top as command
 from watchslo.app.http_endpoint import DaemonCredentials
+from watchslo.app.terminal import NOT_YET, View
 from watchslo.app.top import TopOptions, top
 from watchslo.app.top.sources import Measurement
-from watchslo.app.view import NOT_YET, View
 from watchslo.errors import ConfigError, ConnectError
 from watchslo.monitor.readiness import StartState
 

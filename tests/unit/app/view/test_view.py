@@ -17,11 +17,11 @@ from tests.support.certs import Authority
 from tests.support.transcripts import of_states
 from tests.unit.monitor.cluster import Cluster
 from tests.unit.overview.instances import GOOD, LATE, body, report
-from watchslo.app import overview
+from watchslo.app import view as command
 from watchslo.app.http_endpoint import DaemonCredentials, HttpAnswer
-from watchslo.app.overview import NOT_ASKED, NewestOverview, Protection, ViewOptions, view
-from watchslo.app.overview.instances import Instances
 from watchslo.app.status_client import DaemonAddress
+from watchslo.app.view import NOT_ASKED, NewestOverview, Protection, ViewOptions, view
+from watchslo.app.view.instances import Instances
 from watchslo.config.values import Listen
 from watchslo.errors import ConfigError, ConnectError, ServeError
 from watchslo.model import InstanceName
@@ -69,7 +69,7 @@ def _unlogged(monkeypatch: pytest.MonkeyPatch) -> None:
 def answers(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     found = {URLS[0]: body(0, 2), URLS[1]: body(1, 2)}
     monkeypatch.setattr(Client, "answers", found)
-    monkeypatch.setattr(overview, "StatusClient", Client)
+    monkeypatch.setattr(command, "StatusClient", Client)
     return found
 
 
@@ -90,7 +90,7 @@ def test_tables_and_exit_codes_match_golden_file(
     monkeypatch: pytest.MonkeyPatch,
     golden: Callable[[str, str], None],
 ) -> None:
-    monkeypatch.setattr(overview, "Instances", partial(Instances, clock=lambda: 0.0))
+    monkeypatch.setattr(command, "Instances", partial(Instances, clock=lambda: 0.0))
     states = {}
     for name, second in SECOND.items():
         answers.pop(URLS[1], None)
@@ -149,9 +149,9 @@ def asked(document: Any) -> bool:
 
 
 async def test_page_is_served_until_a_signal(answers: dict[str, bytes], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(overview, "ROUND_SECONDS", 0.01)
+    monkeypatch.setattr(command, "ROUND_SECONDS", 0.01)
     with listen(ANY_PORT) as listener:
-        serving = asyncio.create_task(overview._serve(ViewOptions(URLS), Protection(), listener))
+        serving = asyncio.create_task(command._serve(ViewOptions(URLS), Protection(), listener))
         async with aiohttp.ClientSession(url(listener)) as client:
             assert (await until(client, asked))["verdict"]["level"] == "good"
             del answers[URLS[1]]
@@ -167,7 +167,7 @@ async def test_page_is_served_with_a_certificate(tmp_path: Path) -> None:
     pair.certificate.rename(folder / "tls.crt")
     pair.key.rename(folder / "tls.key")
     with listen(ANY_PORT) as listener:
-        serving = asyncio.create_task(overview._serve(ViewOptions(URLS), Protection(cert_dir=folder), listener))
+        serving = asyncio.create_task(command._serve(ViewOptions(URLS), Protection(cert_dir=folder), listener))
         connector = aiohttp.TCPConnector(ssl=False)
         async with aiohttp.ClientSession(url(listener, "https"), connector=connector) as client:
             assert (await until(client, asked))["verdict"]["level"] == "good"
@@ -177,13 +177,13 @@ async def test_page_is_served_with_a_certificate(tmp_path: Path) -> None:
 
 async def test_missing_certificate_is_refused(tmp_path: Path) -> None:
     with listen(ANY_PORT) as listener, pytest.raises(ServeError, match=r"tls\.crt: no such file"):
-        await overview._serve(ViewOptions(URLS), Protection(cert_dir=tmp_path), listener)
+        await command._serve(ViewOptions(URLS), Protection(cert_dir=tmp_path), listener)
 
 
 async def test_access_needs_a_cluster(tmp_path: Path) -> None:
     protection = Protection("kubernetes", kubeconfig=tmp_path / "none")
     with listen(ANY_PORT) as listener, pytest.raises(ConnectError, match="no such kubeconfig"):
-        await overview._serve(ViewOptions(URLS), protection, listener)
+        await command._serve(ViewOptions(URLS), protection, listener)
 
 
 async def test_cluster_decides_on_readers(tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,7 +198,7 @@ async def test_cluster_decides_on_readers(tmp_path: Path, cluster: Cluster, monk
 
     with listen(ANY_PORT) as listener:
         protection = Protection("kubernetes", kubeconfig=kubeconfig)
-        serving = asyncio.create_task(overview._serve(ViewOptions(URLS), protection, listener))
+        serving = asyncio.create_task(command._serve(ViewOptions(URLS), protection, listener))
         async with aiohttp.ClientSession(url(listener)) as client:
             assert [await read(client, token) for token in ("", "good")] == [401, 200]
             cluster.reviews["access_review"] = {"allowed": False}

@@ -17,10 +17,10 @@ from rich.table import Table
 from watchslo.app import logs
 from watchslo.app.authorization import Authorizer
 from watchslo.app.http_endpoint import NO_CREDENTIALS, DaemonCredentials
-from watchslo.app.overview.instances import Instances
 from watchslo.app.session import open_listener, run_on_loop, stop_signals
 from watchslo.app.status_client import StatusClient
 from watchslo.app.table import plain_console
+from watchslo.app.view.instances import Instances
 from watchslo.config.model import LimitsConfig, ServerLimitsConfig, TlsConfig
 from watchslo.config.values import Listen
 from watchslo.kube.connect import connect

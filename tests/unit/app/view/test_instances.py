@@ -10,9 +10,9 @@ import pytest
 from tests.unit.overview.instances import GOOD, body
 from tests.unit.serve import readings
 from watchslo.app.http_endpoint import ANSWER_SECONDS, HttpAnswer
-from watchslo.app.overview import instances
-from watchslo.app.overview.instances import AT_ONCE, MOST_INSTANCES, RESOLVE_SECONDS, Instances, resolve
 from watchslo.app.status_client import DaemonAddress, StatusClient
+from watchslo.app.view import instances
+from watchslo.app.view.instances import AT_ONCE, MOST_INSTANCES, RESOLVE_SECONDS, Instances, resolve
 from watchslo.errors import ConfigError, ConnectError
 from watchslo.overview.merge import STALE_SECONDS
 from watchslo.timeline.verdict import Level

@@ -7,7 +7,7 @@ import pytest
 from tests.unit.serve import readings
 from watchslo.api.part import UnreadableError, part_of
 from watchslo.api.status import QuantileStatus
-from watchslo.app.view import View, read, view_of
+from watchslo.app.terminal import View, read, view_of
 from watchslo.model import InstanceName
 from watchslo.serve.status import StatusEncoder
 from watchslo.snapshot import (

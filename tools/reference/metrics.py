@@ -8,7 +8,7 @@ _INTRODUCTION = """\
 # Metrics
 
 The metrics that `/metrics` exposes, in Prometheus' text format, OpenMetrics or protobuf, as the scraper accepts. This
-page is generated from the code (`make golden`). The [glossary](glossary.md) explains the terms.
+page is generated from the code (`make docs`). The [glossary](glossary.md) explains the terms.
 
 - `metrics: basic`, the default, has at most 50 series per watch, with any list strategy and with an inventory. Labels
   and metrics after *full:* need `metrics: full`. `basic` has the series that objectives and alerts need. Details that
@@ -49,7 +49,7 @@ _PROCESS = """\
 _SHARED = 3  # a label of this many families is listed as "many"
 
 
-def reference() -> str:
+def page() -> str:
     """Return the page `docs/metrics.md`, in Markdown."""
     sections = (_section(title, families) for title, families in SECTIONS.items())
     return "\n".join([_INTRODUCTION, *sections, _label_section(), _PROCESS])
