@@ -45,7 +45,7 @@ def called(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
         return 1
 
     names = ("run.run", "demo.demo", "check.check", "verify.verify", "doctor.doctor", "rehearse.rehearse")
-    for name in (*names, "rules.rules", "rbac.rbac", "top.top", "overview.view", "report.report"):
+    for name in (*names, "rules.rules", "rbac.rbac", "top.top", "view.view", "report.report"):
         monkeypatch.setattr(f"watchslo.app.{name}", note)
     return calls
 
