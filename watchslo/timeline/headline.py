@@ -14,16 +14,15 @@ from watchslo.snapshot import (
     Confidence,
     DomainReading,
     OverallVerdict,
-    QuantileReading,
     Snapshot,
 )
 from watchslo.timeline.condition import BAD, CLOSED_SECONDS, FORBIDDEN, WELL, Condition, WatchCondition
+from watchslo.timeline.figure import between, estimate_text
 from watchslo.timeline.format import (
     MINUTE,
     NAMED,
     counted,
     duration,
-    estimated,
     lasting,
     minute_of_day,
     percentile,
@@ -330,7 +329,7 @@ def _undecided(of: Assessment) -> Sentence:
     text = f"No watch is proven late, but {_named(undecided, of.lines)} cannot be judged."
     widest = max(undecided, key=lambda line: line.judged.upper if line.judged else 0.0)
     assert widest.judged is not None
-    bounds = f"{percentile(widest.judged.q)} {_bounds(widest.judged)}"
+    bounds = f"{percentile(widest.judged.q)} bounds {between(widest.judged)}"
     return text, f"{widest.name}: {bounds}, threshold {_threshold(undecided)}", None
 
 
@@ -459,12 +458,8 @@ def _figures(line: WatchCondition) -> str:
     judged, events = line.judged, counted(line.window.events, "event")
     if judged is None:
         return f"{counted(line.watch.track.objective.verdicts.get('beyond', 0), 'event')} proven late since the start"
-    figure = f"{percentile(judged.q)} {estimated(judged.estimate, rough=judged.rough)}"
-    return f"{figure} ({_bounds(judged)}), threshold {_threshold([line])}, {events}"
-
-
-def _bounds(judged: QuantileReading) -> str:
-    return f"bounds {duration(judged.lower)} to {duration(judged.upper)}"
+    figure = f"{percentile(judged.q)} {estimate_text(judged)} (bounds {between(judged)})"
+    return f"{figure}, threshold {_threshold([line])}, {events}"
 
 
 def _threshold(lines: Sequence[WatchCondition]) -> str:
