@@ -74,3 +74,8 @@ EVERY_VERSION = (*map(simulated, (CURRENT, MIDDLE, OLD, OLDEST)), NEWEST, CURREN
 def only(where: Callable[[Backend], bool], reason: str) -> pytest.MarkDecorator:
     """Mark a test that holds for some backends; the summary gives `reason` for the others."""
     return pytest.mark.only(where, reason)
+
+
+def real(reason: str) -> pytest.MarkDecorator:
+    """Mark a test that holds for real apiservers only; the summary gives `reason` for simulated ones."""
+    return only(lambda backend: not backend.simulated, reason)

@@ -6,16 +6,14 @@ from typing import Any
 
 import pytest
 
-from tests.contract.backend import only
+from tests.contract.backend import real
 from tests.support.process import PATIENCE_SECONDS
 from tests.support.writer import StatusError, Writer
 from watchslo.kube.apiservers import await_change, count_apiservers, read_addresses
 from watchslo.kube.client import Client
 from watchslo.watch.failure import Failure
 
-pytestmark = [
-    only(lambda backend: not backend.simulated, "a simulated apiserver has no EndpointSlice"),
-]
+pytestmark = real("a simulated apiserver has no EndpointSlice")
 
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
 LOOK_SECONDS = 0.1

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import pytest
 
+from tests.contract.backend import real
 from tests.contract.cluster import CONFIGMAPS, EVENTS, NAMESPACES, Author, event
 from tests.contract.watch import EVERYTHING
 from tests.support.writer import Writer
@@ -22,6 +23,8 @@ OBJECTS = 50
 FETCHED = ("apiserver_cache_list_fetched_objects_total", "apiserver_storage_list_fetched_objects_total")
 SELECTED = Selectors(labels="app=web")
 HALF = Selectors(shard="shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')")
+
+pytestmark = real("a simulated apiserver serves no /metrics")
 
 Request = Callable[[Client, Resource], Awaitable[object]]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.backend import only
+from tests.contract.backend import real
 from tests.contract.cluster import CONFIGMAPS, EVENTS, LEASES, NAMESPACES, NODES, PODS, Author, Cluster
 from tests.contract.judge import get, refusal
 from tests.contract.watch import EVERYTHING, read
@@ -95,7 +95,7 @@ async def test_consistent_read_covers_every_finished_write_and_no_later_one(
     expect_all_finished_and_none_not_begun(readings, typewriter.writes)
 
 
-@only(lambda backend: not backend.simulated, "a simulated cluster has one apiserver")
+@real("a simulated cluster has one apiserver")
 async def test_consistent_read_covers_every_finished_write_through_another_apiserver(
     split_client: Client, typewriter: Typewriter
 ) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.contract.backend import only
+from tests.contract.backend import only, real
 from tests.contract.cluster import CONFIGMAPS, EVENTS, Author, Cluster, RealCluster, SimulatedCluster, connection
 from tests.contract.watch import Event, Interrupted, Watch, starting, synced
 from watchslo.kube.call import Page
@@ -343,7 +343,7 @@ class Balanced(Client):
             yield stream
 
 
-@only(lambda backend: not backend.simulated, "a simulated cluster has one apiserver")
+@real("a simulated cluster has one apiserver")
 async def test_list_from_an_older_cache_is_time_travel_and_is_repeated_in_pages(
     split_cluster: Cluster, split_client: Client, prompt_client: Client, prompt_author: Author
 ) -> None:

@@ -23,7 +23,6 @@ from watchslo.sim.encoding import ObjectEncoder, ObjectForm
 from watchslo.sim.event_edits import EditLog
 from watchslo.sim.faults import ALL_RESOURCES, ActiveFault, Fault, Faults, SimHop, WatchDisruption, known_fault
 from watchslo.sim.kinds import BUILT_IN, CRDS, Object, ResourceKind, custom_kind, timestamp
-from watchslo.sim.published_metrics import PublishedMetrics
 from watchslo.sim.query import ListOptions, ObjectSelector
 from watchslo.sim.registry import Registry
 from watchslo.sim.resource_server import PROFILES, CachedResource, ResourceServer, UncachedResource
@@ -84,10 +83,6 @@ class ClusterSettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Commits that etcd keeps when it compacts itself."""
     backlog: int = 4 << 20
     """Bytes that may wait for a slow client before the apiserver closes its watch."""
-    dispatch_metrics: bool = False
-    """Whether `/metrics` has the dispatch of events, as since Kubernetes 1.37."""
-    etcd_seconds: float = 0.0015
-    """How long requests to etcd take by the apiserver's own metrics; nothing else is that slow."""
     truth: int = 200_000
     """Commits and sends in the ground truth of each resource, and edits by faults in that of the cluster."""
 
@@ -112,7 +107,6 @@ class Cluster:
         self._delays = DelayTable(self.faults)
         self._servers: dict[str, ResourceServer] = {}
         self._subscribers: dict[str, list[ResourceServer]] = {}
-        self.metrics = self._new_metrics()
         self._repeat_timers: dict[tuple[str, str], asyncio.TimerHandle] = {}
         self._last_watch = 0
         for name in _NAMESPACES:
@@ -126,9 +120,6 @@ class Cluster:
     def wall(self) -> float:
         """Return the Unix time of the apiserver's wall clock."""
         return time.time() + self.settings.clock_offset + self.faults.clock
-
-    def _new_metrics(self) -> PublishedMetrics:
-        return PublishedMetrics(self.wall(), dispatches=self.settings.dispatch_metrics)
 
     def resource_server(self, kind: ResourceKind) -> ResourceServer:
         return self._servers[kind.stored]
@@ -195,8 +186,6 @@ class Cluster:
 
     def _put(self, kind: ResourceKind, key: str, obj: Object) -> Object:
         change = self.etcd(kind).put(kind.stored, key, obj, time.monotonic())
-        operation = "create" if change.type == "ADDED" else "update"
-        self.metrics.asked_etcd(kind.stored, operation, self.settings.etcd_seconds)
         self._committed(change)
         return change.object
 
@@ -241,7 +230,6 @@ class Cluster:
                 self.truth.sends(kind.stored),
                 self.edits,
                 self.settings.backlog,
-                self.metrics,
             ),
             self.faults.resume_edits(kind.stored) if start.resumes else {},
         )
@@ -268,8 +256,7 @@ class Cluster:
         }
 
     def restart(self) -> None:
-        """Restart the apiserver: watches end, watch caches are filled again with empty windows, counters begin at 0."""
-        self.metrics = self._new_metrics()
+        """Restart the apiserver: watches end, and watch caches are filled again with empty windows."""
         for kind in self._stored_kinds():
             self._replace_server(kind, linger=0.0)
 
@@ -300,9 +287,7 @@ class Cluster:
         server: ResourceServer = UncachedResource(resource, etcd, self.profile)
         if kind.cached:
             delay = self._delays.hop_delay(SimHop.STORAGE, resource)
-            cached = CachedResource(
-                resource, etcd, self.profile, lambda: delay.law, self._random, self.settings.window, self.metrics
-            )
+            cached = CachedResource(resource, etcd, self.profile, lambda: delay.law, self._random, self.settings.window)
             if ready_after:
                 asyncio.get_running_loop().call_later(ready_after, cached.fill)
             else:

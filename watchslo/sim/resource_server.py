@@ -6,7 +6,7 @@ It reads from etcd and from its own watch cache, and writes only to that cache a
 import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random
 from typing import Protocol
 
@@ -14,7 +14,6 @@ from watchslo.sim import status
 from watchslo.sim.delay_law import DelayLaw
 from watchslo.sim.delayed_channel import DelayedChannel
 from watchslo.sim.kinds import Object
-from watchslo.sim.published_metrics import PublishedMetrics
 from watchslo.sim.query import (
     ListOptions,
     ObjectSelector,
@@ -91,14 +90,12 @@ PROFILES = {
 
 @dataclass(frozen=True, slots=True)
 class ListResult:
-    """The result of a list, for which the apiserver fetched so many objects from its watch cache or from etcd."""
+    """The result of a list."""
 
     objects: list[Object]
     revision: int
     continue_token: str = ""
     remaining: int | None = None
-    fetched: int = 0
-    cached: bool = False
 
     def metadata(self) -> dict[str, object]:
         return {
@@ -113,26 +110,17 @@ def list_page(table: ObjectTable, revision: int, selector: ObjectSelector, limit
     if key := selector.key:
         obj = table.get(key)
         found = [obj] if obj and key >= start and selector.matches(key, obj) else []
-        return ListResult(found, revision, fetched=int(obj is not None))
+        return ListResult(found, revision)
     objects: list[Object] = []
     last = ""
-    fetched = 0
     for key, obj in table.items(selector.prefix, start):
         if limit and len(objects) == limit:
             remaining = None if selector.has_predicates else table.count(selector.prefix, last + "\0")
-            return ListResult(objects, revision, encode_continue(revision, last), remaining, fetched)
-        fetched += 1
+            return ListResult(objects, revision, encode_continue(revision, last), remaining)
         if selector.matches(key, obj):
             objects.append(obj)
             last = key
-    return ListResult(objects, revision, fetched=fetched)
-
-
-def list_cached(table: ObjectTable, revision: int, selector: ObjectSelector, limit: int, start: str = "") -> ListResult:
-    """Return the same of a watch cache, which fetches all keys of the namespace whatever the limit is."""
-    found = list_page(table, revision, selector, limit, start)
-    fetched = found.fetched if selector.key else table.count(selector.prefix, start)
-    return replace(found, fetched=fetched, cached=True)
+    return ListResult(objects, revision)
 
 
 def _is_exact(options: ListOptions) -> bool:
@@ -275,14 +263,12 @@ class CachedResource:
         law: Callable[[], DelayLaw],
         random: Random,
         capacity: int,
-        metrics: PublishedMetrics,
     ) -> None:
         self.watches: set[WatchConnection] = set()
         self._storage = UncachedResource(resource, etcd, profile)
         self._capacity = capacity
         self._etcd = etcd
         self._profile = profile
-        self._metrics = metrics
         self._channel: DelayedChannel[StoredChange | int] = DelayedChannel(law, random, self._receive)
         self._waiting: list[tuple[int, asyncio.Future[bool]]] = []
         self._progress_requested_at = 0.0
@@ -314,7 +300,7 @@ class CachedResource:
         if _is_exact(options):
             return self._at_exact_revision(revision, options, selector)
         limit = 0 if options.any_revision else options.limit
-        return list_cached(self.cache.table, self.cache.revision, selector, limit)
+        return list_page(self.cache.table, self.cache.revision, selector, limit)
 
     async def start_watch(self, options: ListOptions, selector: ObjectSelector) -> WatchStart:
         revision = watch_revision(options)
@@ -335,7 +321,6 @@ class CachedResource:
             return True
         reached: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting.append((revision, reached))
-        began = time.monotonic()
         if self._profile.consistent_from_cache:
             self._request_progress()
         try:
@@ -344,7 +329,6 @@ class CachedResource:
             return False
         finally:
             self._waiting.remove((revision, reached))
-            self._metrics.waited(self._storage.resource, time.monotonic() - began)
 
     def bookmark(self) -> int | None:
         return self.cache.revision if self.cache.advanced else None
@@ -400,13 +384,13 @@ class CachedResource:
     def _next_page(self, options: ListOptions, selector: ObjectSelector) -> ListResult:
         required, start = decode_continue(options.continue_token)
         try:
-            return list_cached(self.cache.at(required), required, selector, options.limit, start)
+            return list_page(self.cache.at(required), required, selector, options.limit, start)
         except RevisionGone:
             return self._storage.list_stored(options, selector)
 
     def _at_exact_revision(self, revision: int, options: ListOptions, selector: ObjectSelector) -> ListResult:
         try:
-            return list_cached(self.cache.at(revision), revision, selector, options.limit)
+            return list_page(self.cache.at(revision), revision, selector, options.limit)
         except RevisionGone:
             return self._storage.list_stored(options, selector)
 
@@ -423,7 +407,6 @@ class CachedResource:
         for item in items:
             if isinstance(item, StoredChange):
                 self.cache.apply(item)
-                self._metrics.received(item.resource)
                 _send_change(self.watches, item)
             else:
                 self.cache.progress(item)

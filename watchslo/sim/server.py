@@ -154,8 +154,6 @@ class SimServer:
         response.headers.popall("Server", None)
 
     def _count(self, verb: str, code: int) -> None:
-        if code == HTTPStatus.TOO_MANY_REQUESTS:
-            self._cluster.metrics.rejected()
         self.requests[verb, code] = self.requests.get((verb, code), 0) + 1
 
     def _authenticate(self, request: web.Request) -> None:
@@ -196,8 +194,6 @@ class SimServer:
             request.headers.get("Accept", ""), target.kind, target.version, options.include, listed=True
         )
         listing = await self._cluster.resource_server(target.kind).read(options, selector)
-        self._cluster.metrics.listed(target.kind.stored, len(listing.objects))
-        self._cluster.metrics.fetched(target.kind.stored, listing.fetched, cached=listing.cached)
         body = encoder.list_body(listing.objects, listing.metadata(), self._cluster.wall())
         return _answer(body, encoder.media_type)
 
@@ -213,7 +209,6 @@ class SimServer:
             with suppress(ConnectionError, TimeoutError):  # the client disconnects, or the watch reaches its deadline
                 await response.prepare(request)
                 self._count("watch", response.status)
-                self._cluster.metrics.listed(target.kind.stored, watch.initial_objects, initial=True)
                 await _send_initial_lines(response, watch)
                 watch.start(WatchBody(_transport(request)))
                 await asyncio.wait_for(watch.done.wait(), deadline - time.monotonic())
@@ -281,8 +276,6 @@ class SimServer:
         match request.path.strip("/").split("/"):
             case ["healthz" | "livez" | "readyz"]:
                 return web.Response(text="ok")
-            case ["metrics"]:
-                return web.Response(text=self._cluster.metrics.page())
             case ["version"]:
                 document = _version(self._cluster.profile.git_version)
             case ["api" | "apis" as root]:

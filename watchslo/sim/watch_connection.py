@@ -13,7 +13,6 @@ from watchslo.sim.delayed_channel import DelayedChannel
 from watchslo.sim.encoding import ObjectEncoder, ObjectForm
 from watchslo.sim.event_edits import BOOKMARK, EditLog, EditRecord, EventEdit, EventEditor, WatchEvent, bookmark_event
 from watchslo.sim.kinds import Object
-from watchslo.sim.published_metrics import PublishedMetrics
 from watchslo.sim.query import ObjectSelector
 from watchslo.sim.store import RevisionLog, StoredChange
 
@@ -89,8 +88,7 @@ class WatchEnvironment:
 
     `bookmark` returns the revision of a bookmark, or None if the resource has none. `law` returns the delay law of
     events to the client, `wall` the apiserver's Unix time. `sends` records the times of sent events, and `edits` what
-    faults changed. A watch with more than `backlog` waiting bytes is closed. `metrics` counts what the apiserver
-    publishes of itself.
+    faults changed. A watch with more than `backlog` waiting bytes is closed.
     """
 
     bookmark: Callable[[], int | None]
@@ -100,7 +98,6 @@ class WatchEnvironment:
     sends: RevisionLog
     edits: EditLog
     backlog: int
-    metrics: PublishedMetrics
 
 
 EncodedEvents = dict[tuple[ObjectEncoder, bool], bytes]
@@ -135,7 +132,7 @@ class WatchConnection:
         sends_initial_lines = bool(start.objects or self._missed or start.end is not None)
         # Only the first event of a watch carries a table's column definitions.
         self._head = parameters.encoder.form is ObjectForm.TABLE and not sends_initial_lines
-        self._channel: DelayedChannel[tuple[int, bytes, float]] = DelayedChannel(
+        self._channel: DelayedChannel[tuple[int, bytes]] = DelayedChannel(
             environment.law, environment.random, self._deliver
         )
         self._channel.set_hold(_NOT_STARTED, held=True)
@@ -184,11 +181,6 @@ class WatchConnection:
         for event in self._events_of(change):
             is_shared = event.content is change.object and event.type == change.type
             self._push(event, encoded if is_shared else {})
-
-    @property
-    def initial_objects(self) -> int:
-        """The number of objects that are sent before live events."""
-        return len(self._start.objects)
 
     @property
     def has_bookmarks(self) -> bool:
@@ -252,20 +244,16 @@ class WatchConnection:
         if line is None:
             line = encoder.event(event.type, event.content, self._environment.wall(), head=head)
             encoded[encoder, head] = line
-        self._channel.push((0 if event.type == BOOKMARK else event.revision, line, time.monotonic()))
+        self._channel.push((0 if event.type == BOOKMARK else event.revision, line))
 
     def _take_head(self) -> bool:
         head, self._head = self._head, False
         return head
 
-    def _deliver(self, items: list[tuple[int, bytes, float]]) -> None:
+    def _deliver(self, items: list[tuple[int, bytes]]) -> None:
         assert self._body is not None
-        now = time.monotonic()
-        self.record_sent((revision for revision, _, _ in items if revision), now)
-        for revision, _, pushed in items:
-            if revision:
-                self._environment.metrics.dispatched(self._parameters.resource, now - pushed)
-        self._write(self._body, b"".join(line for _, line, _ in items))
+        self.record_sent((revision for revision, _ in items if revision), time.monotonic())
+        self._write(self._body, b"".join(line for _, line in items))
 
     def _send_at_once(self, data: bytes) -> None:
         if self._body:
@@ -274,7 +262,6 @@ class WatchConnection:
     def _write(self, body: ResponseBody, data: bytes) -> None:
         body.write(data)
         if body.backlog() > self._environment.backlog:
-            self._environment.metrics.terminated(self._parameters.resource)
             self.close()
 
     def _schedule_bookmark(self, wait: float) -> None:
