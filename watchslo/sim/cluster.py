@@ -226,7 +226,6 @@ class Cluster:
                 server.bookmark,
                 lambda: next((delay.law for delay in delays if delay.law is not NO_DELAY), NO_DELAY),
                 self._random,
-                self.wall,
                 self.truth.sends(kind.stored),
                 self.edits,
                 self.settings.backlog,

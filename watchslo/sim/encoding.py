@@ -1,6 +1,6 @@
 """Encodes objects, lists and watch events as JSON, in the three forms that a client can request, or as protobuf.
 
-The module is pure: time is an argument.
+The module is pure.
 """
 
 from collections.abc import Sequence
@@ -13,6 +13,8 @@ import msgspec
 from watchslo.sim import protobuf, status
 from watchslo.sim.kinds import Object, ResourceKind
 
+_CELL = "unknown"
+"""The content of all cells except names, about as long as real ones: clients of the simulator read none."""
 _encoder = msgspec.json.Encoder()
 _INITIAL_EVENTS_END = {"k8s.io/initial-events-end": "true"}
 
@@ -43,7 +45,7 @@ PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 @dataclass(frozen=True, slots=True)
 class ObjectEncoder:
-    """Encodes objects of a kind in the requested form; `include` (None, Metadata or Object) is the content of rows.
+    """Encodes objects of a kind in the requested form; `include` (None or Metadata) is the content of rows.
 
     With `protobuf`, answers and events are protobuf and not JSON; the simulator has it for whole objects only.
     """
@@ -68,44 +70,42 @@ class ObjectEncoder:
         """Return the object with its kind and the requested API version."""
         return {"kind": self.kind.kind, "apiVersion": self.kind.api_version(self.version), **obj}
 
-    def rows(self, objects: Sequence[Object], wall: float) -> list[dict[str, Any]]:
-        return [
-            {"cells": [column.cell(obj, wall) for column in self.kind.columns], "object": self._included(obj)}
-            for obj in objects
-        ]
+    def _row(self, obj: Object) -> dict[str, Any]:
+        cells = [obj["metadata"].get("name", ""), *[_CELL] * (len(self.kind.columns) - 1)]
+        return {"cells": cells, "object": None if self.include == "None" else partial(obj)}
 
-    def table(self, objects: Sequence[Object], metadata: dict[str, Any], wall: float, *, head: bool) -> dict[str, Any]:
+    def table(self, objects: Sequence[Object], metadata: dict[str, Any], *, head: bool) -> dict[str, Any]:
         """Return objects as a table; in a watch, only the first table has a `head`, the column definitions."""
         return {
             "kind": "Table",
             "apiVersion": "meta.k8s.io/v1",
             "metadata": metadata,
-            "columnDefinitions": [column.definition() for column in self.kind.columns] if head else None,
-            "rows": self.rows(objects, wall),
+            "columnDefinitions": [_column(name) for name in self.kind.columns] if head else None,
+            "rows": [self._row(obj) for obj in objects],
         }
 
-    def document(self, obj: Object, wall: float, *, head: bool = True) -> Object:
+    def document(self, obj: Object, *, head: bool = True) -> Object:
         """Return the document of one object for a get or a watch event."""
         if self.form is ObjectForm.OBJECT:
             return self.plain(obj)
         if self.form is ObjectForm.METADATA:
             return partial(obj)
-        return self.table([obj], {"resourceVersion": obj["metadata"]["resourceVersion"]}, wall, head=head)
+        return self.table([obj], {"resourceVersion": obj["metadata"]["resourceVersion"]}, head=head)
 
-    def body(self, obj: Object, wall: float) -> bytes:
+    def body(self, obj: Object) -> bytes:
         """Return the body of an answer with one object."""
-        return self._enveloped(obj) if self.protobuf else dump(self.document(obj, wall))
+        return self._enveloped(obj) if self.protobuf else dump(self.document(obj))
 
-    def list_body(self, objects: Sequence[Object], metadata: dict[str, Any], wall: float) -> bytes:
+    def list_body(self, objects: Sequence[Object], metadata: dict[str, Any]) -> bytes:
         """Return the body of a list; `metadata` is the list's."""
         if self.protobuf:
             return self._envelope(f"{self.kind.kind}List", protobuf.encode_list(metadata, objects))
-        return dump(self.list_document(objects, metadata, wall))
+        return dump(self.list_document(objects, metadata))
 
-    def list_document(self, objects: Sequence[Object], metadata: dict[str, Any], wall: float) -> Object:
+    def list_document(self, objects: Sequence[Object], metadata: dict[str, Any]) -> Object:
         """Return the document of a list; `metadata` is the list's."""
         if self.form is ObjectForm.TABLE:
-            return self.table(objects, metadata, wall, head=True)
+            return self.table(objects, metadata, head=True)
         if self.form is ObjectForm.METADATA:
             items = [partial(obj) for obj in objects]
             head = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
@@ -117,17 +117,17 @@ class ObjectEncoder:
             return {**head, "metadata": metadata, "items": [self.plain(obj) for obj in objects]}
         return {**head, "metadata": metadata, "items": objects}
 
-    def event(self, kind: str, obj: Object, wall: float, *, head: bool) -> bytes:
+    def event(self, kind: str, obj: Object, *, head: bool) -> bytes:
         """Return the line, or the frame, of a watch event; for `head`, see `table`."""
         if self.protobuf:
             return protobuf.event(kind, self._enveloped(obj))
-        return dump({"type": kind, "object": self.document(obj, wall, head=head)})
+        return dump({"type": kind, "object": self.document(obj, head=head)})
 
-    def initial_events_end(self, revision: int, wall: float, *, head: bool) -> bytes:
+    def initial_events_end(self, revision: int, *, head: bool) -> bytes:
         """Return the line of the bookmark that ends the initial events: the watch has sent all up to this revision."""
         metadata = {"resourceVersion": str(revision), "annotations": _INITIAL_EVENTS_END}
         encoder = self if self.include != "None" else self._with_metadata()
-        return encoder.event("BOOKMARK", {"metadata": metadata}, wall, head=head)
+        return encoder.event("BOOKMARK", {"metadata": metadata}, head=head)
 
     def error_event(self, error: status.StatusError) -> bytes:
         """Return the line, or the frame, of an error event, after which a watch ends."""
@@ -154,8 +154,9 @@ class ObjectEncoder:
         """Whether it makes Tables whose rows have neither an object nor its metadata."""
         return self.form is ObjectForm.TABLE and self.include == "None"
 
-    def _included(self, obj: Object) -> Object | None:
-        return {"None": lambda _obj: None, "Metadata": partial, "Object": self.plain}[self.include](obj)
+
+def _column(name: str) -> dict[str, Any]:
+    return {"name": name, "type": "string", "format": "", "description": "", "priority": 0}
 
 
 def error_body(error: status.StatusError, media_type: str = JSON) -> bytes:

@@ -5,13 +5,14 @@ The module is pure.
 
 import base64
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 
 from watchslo.sim import status
-from watchslo.sim.kinds import Object, ResourceKind, at
+from watchslo.sim.kinds import Object, ResourceKind
 from watchslo.sim.store import StoredChange
 
 
@@ -233,8 +234,15 @@ def _field_predicate(kind: ResourceKind, text: str) -> Predicate:
         raise status.bad_request(f"invalid selector: {text!r}; can't understand {text!r}")
     if match["key"] not in (*_COMMON_FIELDS, *kind.fields):
         raise status.bad_request(_unknown_field(kind, match["key"]))
-    value, expected, negated = at(match["key"]), match["value"], match["operator"] == "!="
-    return lambda obj: (value(obj, 0.0) == expected) != negated
+    keys, expected, negated = match["key"].split("."), match["value"], match["operator"] == "!="
+    return lambda obj: (_value(obj, keys) == expected) != negated
+
+
+def _value(obj: Any, keys: Sequence[str]) -> Any:
+    """Return the value at a path; an empty text if there is none."""
+    for key in keys:
+        obj = obj.get(key) if isinstance(obj, Mapping) else None
+    return "" if obj is None else obj
 
 
 def _unknown_field(kind: ResourceKind, field: str) -> str:

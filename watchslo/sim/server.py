@@ -194,7 +194,7 @@ class SimServer:
             request.headers.get("Accept", ""), target.kind, target.version, options.include, listed=True
         )
         listing = await self._cluster.resource_server(target.kind).read(options, selector)
-        body = encoder.list_body(listing.objects, listing.metadata(), self._cluster.wall())
+        body = encoder.list_body(listing.objects, listing.metadata())
         return _answer(body, encoder.media_type)
 
     async def _watch(self, request: web.Request, target: RequestTarget) -> web.StreamResponse:
@@ -261,12 +261,12 @@ class SimServer:
             self._cluster.delete(target.kind, obj["metadata"].get("namespace"), obj["metadata"]["name"])
         encoder = negotiate("", target.kind, target.version, "Metadata", listed=True)
         metadata = {"resourceVersion": str(self._cluster.etcd(target.kind).revision)}
-        return _json(encoder.list_document(deleted, metadata, self._cluster.wall()))
+        return _json(encoder.list_document(deleted, metadata))
 
     def _object(self, request: web.Request, target: RequestTarget, obj: Object, code: int = 200) -> web.Response:
         accept, include = request.headers.get("Accept", ""), request.query.get("includeObject", "Metadata")
         encoder = negotiate(accept, target.kind, target.version, include, listed=False)
-        return _answer(encoder.body(obj, self._cluster.wall()), encoder.media_type, code)
+        return _answer(encoder.body(obj), encoder.media_type, code)
 
     # Discovery and health
 

@@ -87,14 +87,13 @@ class WatchEnvironment:
     """What the cluster provides to a watch.
 
     `bookmark` returns the revision of a bookmark, or None if the resource has none. `law` returns the delay law of
-    events to the client, `wall` the apiserver's Unix time. `sends` records the times of sent events, and `edits` what
+    events to the client. `sends` records the times of sent events, and `edits` what
     faults changed. A watch with more than `backlog` waiting bytes is closed.
     """
 
     bookmark: Callable[[], int | None]
     law: Callable[[], DelayLaw]
     random: Random
-    wall: Callable[[], float]
     sends: RevisionLog
     edits: EditLog
     backlog: int
@@ -149,7 +148,7 @@ class WatchConnection:
         revisions: list[int] = []
         lines: list[bytes] = []
         for event in self._initial_events():
-            lines.append(encoder.event(event.type, event.content, self._environment.wall(), head=head))
+            lines.append(encoder.event(event.type, event.content, head=head))
             head = False
             if event.revision:
                 revisions.append(event.revision)
@@ -157,7 +156,7 @@ class WatchConnection:
                 yield revisions, b"".join(lines)
                 revisions, lines = [], []
         if self._start.end is not None:
-            lines.append(encoder.initial_events_end(self._start.end, self._environment.wall(), head=head))
+            lines.append(encoder.initial_events_end(self._start.end, head=head))
         if lines:
             yield revisions, b"".join(lines)
 
@@ -242,7 +241,7 @@ class WatchConnection:
         encoder, head = self._parameters.encoder, self._take_head()
         line = encoded.get((encoder, head))
         if line is None:
-            line = encoder.event(event.type, event.content, self._environment.wall(), head=head)
+            line = encoder.event(event.type, event.content, head=head)
             encoded[encoder, head] = line
         self._channel.push((0 if event.type == BOOKMARK else event.revision, line))
 

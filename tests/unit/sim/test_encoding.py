@@ -12,7 +12,6 @@ METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 CONFIGMAPS = BUILT_IN["configmaps"]
-WALL = 1_800_000_000.0
 OBJECT: Object = {
     "metadata": {"name": "w1", "resourceVersion": "224", "creationTimestamp": "2027-01-15T07:59:58Z"},
     "data": {"k": "v"},
@@ -40,20 +39,19 @@ def encodings() -> Iterator[tuple[str, list[str]]]:
     encoders = {
         **{form.name: of(form) for form in ObjectForm},
         "TABLE with metadata": of(ObjectForm.TABLE, "Metadata"),
-        "TABLE with objects": of(ObjectForm.TABLE, "Object"),
         "OBJECT of a custom resource": ObjectEncoder(WIDGETS, "v1beta1", ObjectForm.OBJECT, "None"),
         "PROTOBUF": protobuf,
     }
     for name, encoder in encoders.items():
         written = {
-            "first event": encoder.event("ADDED", OBJECT, WALL, head=True),
-            "event": encoder.event("DELETED", OBJECT, WALL, head=False),
-            "bookmark": encoder.event("BOOKMARK", bookmark, WALL, head=False),
-            "end of the list": encoder.initial_events_end(226, WALL, head=False),
+            "first event": encoder.event("ADDED", OBJECT, head=True),
+            "event": encoder.event("DELETED", OBJECT, head=False),
+            "bookmark": encoder.event("BOOKMARK", bookmark, head=False),
+            "end of the list": encoder.initial_events_end(226, head=False),
             "error": encoder.error_event(status.too_old(5, 236)),
-            "object": encoder.body(OBJECT, WALL),
-            "list": encoder.list_body([OBJECT], {"resourceVersion": "7"}, WALL),
-            "empty list": encoder.list_body([], {}, WALL),
+            "object": encoder.body(OBJECT),
+            "list": encoder.list_body([OBJECT], {"resourceVersion": "7"}),
+            "empty list": encoder.list_body([], {}),
         }
         shown = {what: written[what] for what in (("event",) if "with" in name else written)}
         lines = [f"{what}: {str(data) if encoder is protobuf else data.decode()}" for what, data in shown.items()]
