@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.contract.backend import Backend
+from tests.contract.backend import Backend, real
 from tests.contract.cluster import CONFIGMAPS, EVENTS, LEASES, NODES, PODS, Author, Cluster, connection
 from tests.contract.watch import Event, Watch, watching
 from watchslo.errors import ConfigError
@@ -43,6 +43,7 @@ async def test_discovery_takes_two_requests(client: Client) -> None:
     assert client.requests == {("discovery", "200"): 2}
 
 
+@real("a simulated apiserver serves aggregated discovery only")
 async def test_single_discovery_documents_agree_with_aggregated_ones(client: Client, cluster: Cluster) -> None:
     aggregated = await discovered(client)
     async with Unaggregated(connection(cluster.access()), Limiter(1e6), lambda *_: None) as unaggregated:

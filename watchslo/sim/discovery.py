@@ -1,82 +1,14 @@
-"""Builds the discovery documents of the cluster, single and aggregated. The module is pure."""
+"""Builds the documents of aggregated discovery, which the simulator always answers. The module is pure."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Any
 
-from watchslo.sim.encoding import parse_accept
 from watchslo.sim.kinds import ResourceKind, group_versions
 
 Document = dict[str, Any]
 
 _STATUS_VERBS = ("get", "patch", "update")
-AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
-
-
-def aggregated_version(accept: str, offered: Collection[str]) -> str | None:
-    """Return the first requested version of aggregated discovery that is offered; None for unaggregated discovery.
-
-    Raises:
-        LookupError: if the client accepts neither.
-    """
-    for media_type, parameters in parse_accept(accept):
-        if parameters.get("as") == "APIGroupDiscoveryList" and parameters.get("v") in offered:
-            return parameters["v"]
-        if "as" not in parameters and media_type in ("application/json", "application/*", "*/*"):
-            return None
-    raise LookupError(accept)
-
-
-def core_versions(address: str) -> Document:
-    """Return the document with the versions of the core group."""
-    clients = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
-    return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": clients}
-
-
-def group_list(kinds: Iterable[ResourceKind]) -> Document:
-    """Return the document of all groups except the core group."""
-    groups = [_group(name, versions) for name, versions in group_versions(kinds).items() if name]
-    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
-
-
-def group(kinds: Iterable[ResourceKind], name: str) -> Document | None:
-    """Return the document of one group; None if it does not exist."""
-    versions = group_versions(kinds).get(name)
-    return {"kind": "APIGroup", "apiVersion": "v1", **_group(name, versions)} if versions else None
-
-
-def _group(name: str, versions: tuple[str, ...]) -> Document:
-    entries = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
-    return {"name": name, "versions": entries, "preferredVersion": entries[0]}
-
-
-def resource_list(kinds: Iterable[ResourceKind], group_name: str, version: str) -> Document | None:
-    """Return the resources of one version of a group; None if it does not exist."""
-    members = [kind for kind in kinds if kind.group == group_name and version in kind.versions]
-    if not members:
-        return None
-    # kube-apiserver omits the apiVersion in the core group's list.
-    head = {"kind": "APIResourceList", **({"apiVersion": "v1"} if group_name else {})}
-    resources = [entry for kind in members for entry in _entries(kind)]
-    return {**head, "groupVersion": members[0].api_version(version), "resources": resources}
-
-
-def _entries(kind: ResourceKind) -> Iterable[Document]:
-    yield {
-        "name": kind.plural,
-        "singularName": kind.singular,
-        "namespaced": kind.namespaced,
-        "kind": kind.kind,
-        "verbs": kind.verbs,
-        **_names(kind),
-    }
-    if kind.status:
-        yield {
-            "name": f"{kind.plural}/status",
-            "singularName": "",
-            "namespaced": kind.namespaced,
-            "kind": kind.kind,
-            "verbs": _STATUS_VERBS,
-        }
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
 def _names(kind: ResourceKind) -> Document:
@@ -86,7 +18,7 @@ def _names(kind: ResourceKind) -> Document:
     }
 
 
-def aggregated(kinds: Collection[ResourceKind], api: str, *, core: bool, stale: Collection[str]) -> Document:
+def aggregated(kinds: Collection[ResourceKind], *, core: bool, stale: Collection[str]) -> Document:
     """Return the aggregated discovery document of the core group or of all other groups.
 
     A stale group's own apiserver does not respond: the document names the group without its resources.
@@ -99,7 +31,7 @@ def aggregated(kinds: Collection[ResourceKind], api: str, *, core: bool, stale: 
         }
         for name, versions in groups.items()
     ]
-    head = {"kind": "APIGroupDiscoveryList", "apiVersion": f"apidiscovery.k8s.io/{api}", "metadata": {}}
+    head = {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}}
     return {**head, "items": items}
 
 

@@ -184,7 +184,7 @@ _FORMS = {
     "PartialObjectMetadataList": ObjectForm.METADATA,
     "Table": ObjectForm.TABLE,
 }
-UNACCEPTABLE = (
+_UNACCEPTABLE = (
     "only the following media types are accepted: "
     "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 )
@@ -206,7 +206,7 @@ def negotiate(accept: str, kind: ResourceKind, version: str, include: str, *, li
             what = f"a list (*core.{kind.kind}List)" if listed else f"not a list (*core.{kind.kind})"
             raise status.not_acceptable(f"you requested {name}, but the requested object is {what}")
         return ObjectEncoder(kind, version, _FORMS.get(name, ObjectForm.OBJECT), include)
-    raise status.not_acceptable(UNACCEPTABLE)
+    raise status.not_acceptable(_UNACCEPTABLE)
 
 
 def _is_known_form(parameters: dict[str, str]) -> bool:

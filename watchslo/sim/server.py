@@ -16,7 +16,7 @@ from aiohttp import web
 
 from watchslo.sim import discovery, status
 from watchslo.sim.cluster import Cluster
-from watchslo.sim.encoding import UNACCEPTABLE, dump, error_body, error_type, negotiate
+from watchslo.sim.encoding import dump, error_body, error_type, negotiate
 from watchslo.sim.faults import ALL_RESOURCES, FaultResponse
 from watchslo.sim.kinds import BUILT_IN_GROUPS, Object, ResourceKind
 from watchslo.sim.query import ListOptions, ObjectSelector, check_options, parse_options, parse_selector
@@ -279,29 +279,10 @@ class SimServer:
             case ["version"]:
                 document = _version(self._cluster.profile.git_version)
             case ["api" | "apis" as root]:
-                return self._roots(request, root)
-            case ["apis", group]:
-                document = discovery.group(kinds, group)
-            case ["api", version]:
-                document = discovery.resource_list(kinds, "", version)
-            case ["apis", group, version]:
-                document = discovery.resource_list(kinds, group, version)
+                stale = {kind.group for kind in kinds if self._cluster.faults.stale(kind.stored)}
+                document = discovery.aggregated(kinds, core=root == "api", stale=stale)
+                return _json(document, content_type=discovery.AGGREGATED)
         return _json(document) if document else web.Response(text="404 page not found\n", status=HTTPStatus.NOT_FOUND)
-
-    def _roots(self, request: web.Request, root: str) -> web.Response:
-        """Answer /api or /apis, with aggregated discovery if the client accepts it."""
-        kinds = self._cluster.kinds.values()
-        try:
-            version = discovery.aggregated_version(request.headers.get("Accept", ""), self._cluster.profile.discovery)
-        except LookupError:
-            raise status.not_acceptable(UNACCEPTABLE) from None
-        if version:
-            stale = {kind.group for kind in kinds if self._cluster.faults.stale(kind.stored)}
-            document = discovery.aggregated(kinds, version, core=root == "api", stale=stale)
-            return _json(document, content_type=discovery.AGGREGATED.format(version))
-        if root == "api":
-            return _json(discovery.core_versions(request.host))
-        return _json(discovery.group_list(kinds))
 
 
 async def _send_initial_lines(response: web.StreamResponse, watch: WatchConnection) -> None:

@@ -60,13 +60,8 @@ def encodings() -> Iterator[tuple[str, list[str]]]:
 
 def documents() -> list[str]:
     found: list[Any] = [
-        discovery.group([WIDGETS], "example.com"),
-        discovery.group([WIDGETS], "example.org"),
-        discovery.resource_list([WIDGETS], "example.com", "v1"),
-        discovery.resource_list([WIDGETS], "example.com", "v9"),
-        discovery.resource_list([BUILT_IN["pods"]], "", "v1"),
-        discovery.aggregated([WIDGETS], "v2", core=False, stale=()),
-        discovery.aggregated([WIDGETS], "v2", core=False, stale={"example.com"}),
+        discovery.aggregated([WIDGETS], core=False, stale=()),
+        discovery.aggregated([WIDGETS], core=False, stale={"example.com"}),
     ]
     return list(map(json.dumps, found))
 
