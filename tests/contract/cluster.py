@@ -3,14 +3,12 @@
 import asyncio
 import contextlib
 import itertools
-import json
 import secrets
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Protocol
 
-from tests.contract.backend import Backend
+from tests.contract.backend import SIMULATOR, Backend
 from tests.support.control_plane import ControlPlane
 from tests.support.daemon import Proxy, Simulator
 from tests.support.writer import Write, Writer, configmap, given_up
@@ -53,9 +51,6 @@ class Cluster(Protocol):
 
     async def until_ready(self) -> None:
         """Wait until the apiserver says that it is ready."""
-
-    def late(self, seconds: float) -> contextlib.AbstractAsyncContextManager[None]:
-        """Delay data from etcd, at least that of config maps and not that of leases; for split clusters only."""
 
     def without_rights(self, resource: Resource) -> contextlib.AbstractAsyncContextManager[Access]:
         """Give the access of a user without the right to read `resource`."""
@@ -100,6 +95,7 @@ class RealCluster:
 
     @contextlib.asynccontextmanager
     async def late(self, seconds: float) -> AsyncIterator[None]:
+        """Delay data from etcd, at least that of config maps and not that of leases; for split clusters only."""
         assert self._link is not None
         await asyncio.to_thread(self._link.control, {"law": f"constant {seconds}s"})
         try:
@@ -131,8 +127,9 @@ class RealCluster:
 class SimulatedCluster:
     """A process of `watchslo.sim`."""
 
-    def __init__(self, backend: Backend, simulator: Simulator) -> None:
-        self.backend = backend
+    backend = SIMULATOR
+
+    def __init__(self, simulator: Simulator) -> None:
         self._simulator = simulator
 
     def access(self) -> Access:
@@ -149,14 +146,6 @@ class SimulatedCluster:
 
     async def until_ready(self) -> None:
         """Returns at once: it is ready from the start."""
-
-    @contextlib.asynccontextmanager
-    async def late(self, seconds: float) -> AsyncIterator[None]:
-        await self._control("latency", {"resource": CONFIGMAPS.key, "storage": f"constant {seconds}s"})
-        try:
-            yield
-        finally:
-            await self._control("latency", {"resource": CONFIGMAPS.key, "storage": "none"})
 
     @contextlib.asynccontextmanager
     async def without_rights(self, resource: Resource) -> AsyncIterator[Access]:
@@ -180,12 +169,6 @@ class SimulatedCluster:
 def client_of(*accesses: Access, observe: ObserveDate = lambda *_: None) -> Client:
     """Return a client without a request limit, with this access, or with several that follow each other."""
     return Client(connection(*accesses), Limiter(1e6), observe)
-
-
-def simulator(folder: Path, backend: Backend, **settings: Any) -> Simulator:
-    """Return a simulator that behaves like `backend`, without starting it."""
-    own = {"version": backend.minor, "token": SIMULATED_TOKEN}
-    return Simulator(folder, "--config", json.dumps({"cluster": own | settings}))
 
 
 @dataclass(slots=True)

@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 import functools
 import itertools
+import json
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any
 
 import pytest
 import uvloop
@@ -14,6 +14,7 @@ from tests.contract.backend import BACKENDS, EVERY_VERSION, Backend
 from tests.contract.cluster import (
     CONFIGMAPS,
     EVENTS,
+    SIMULATED_TOKEN,
     Author,
     Cluster,
     RealCluster,
@@ -21,11 +22,10 @@ from tests.contract.cluster import (
     client_of,
     event,
     new_namespace,
-    simulator,
 )
 from tests.support.assets import Assets
 from tests.support.control_plane import ControlPlane, Etcd, override
-from tests.support.daemon import Proxy
+from tests.support.daemon import Proxy, Simulator
 from tests.support.process import PATIENCE_SECONDS
 from tests.support.writer import Writer
 from watchslo.kube import client as kube_client
@@ -50,8 +50,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "backend" not in metafunc.fixturenames:
         return
     chosen = list(chosen_backends(metafunc.config))
-    for mark in metafunc.definition.iter_markers("only"):
-        where, reason = mark.args
+    marks = [mark.args for mark in metafunc.definition.iter_markers("only")]
+    if "split_cluster" in metafunc.fixturenames:
+        marks.append((lambda backend: not backend.simulated, "a simulated cluster has one etcd, with all its data"))
+    for where, reason in marks:
         for backend in [one for one in chosen if not where(one)]:
             chosen.remove(backend)
             name = f"{metafunc.definition.name}[{backend}]"
@@ -82,30 +84,28 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 
 @pytest.fixture(scope="session")
-def simulators(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Backend, bool], Cluster]]:
-    """Simulated clusters, started at their first use: whole, or split as described below."""
+def simulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], Cluster]]:
+    """The simulated cluster, started at its first use."""
     with contextlib.ExitStack() as running:
 
         @functools.cache
-        def start(backend: Backend, split: bool) -> Cluster:  # noqa: FBT001 - one of two kinds
-            folder = tmp_path_factory.mktemp(backend.name)
-            settings: dict[str, Any] = {}
-            if split:
-                settings = {"second_etcd": [EVENTS.key], "initialization": 1.5, "watch_list": False}
-            return SimulatedCluster(backend, running.enter_context(simulator(folder, backend, **settings)))
+        def start() -> Cluster:
+            config = json.dumps({"cluster": {"token": SIMULATED_TOKEN}})
+            folder = tmp_path_factory.mktemp("simulator")
+            return SimulatedCluster(running.enter_context(Simulator(folder, "--config", config)))
 
         yield start
 
 
 @pytest.fixture
 def clusters(
-    simulators: Callable[[Backend, bool], Cluster], control_planes: Callable[[str], ControlPlane]
+    simulator: Callable[[], Cluster], control_planes: Callable[[str], ControlPlane]
 ) -> Callable[[Backend], Cluster]:
     """The apiserver of each kind, shared by all tests."""
 
     def find(backend: Backend) -> Cluster:
         if backend.simulated:
-            return simulators(backend, False)  # noqa: FBT003
+            return simulator()
         return RealCluster(backend, control_planes(backend.minor))
 
     return find
@@ -124,7 +124,7 @@ def cluster(backend: Backend, clusters: Callable[[Backend], Cluster]) -> Cluster
 
 
 # A split cluster keeps events in a separate etcd, has a link to etcd that can be late for everything but leases, and
-# has WatchList off. A simulated one is a separate simulator; a real one is a second apiserver of the first one's etcd.
+# has WatchList off. It is a second apiserver of the etcd of `cluster`, which is never late; no simulated one is split.
 
 Split = tuple[ControlPlane, Proxy]
 
@@ -157,36 +157,12 @@ def splits(
 
 
 @pytest.fixture
-def split_cluster(
-    backend: Backend, simulators: Callable[[Backend, bool], Cluster], splits: Callable[[Backend], Split]
-) -> Cluster:
-    if backend.simulated:
-        return simulators(backend, True)  # noqa: FBT003
+def split_cluster(backend: Backend, splits: Callable[[Backend], Split]) -> RealCluster:
     return RealCluster(backend, *splits(backend))
 
 
 @pytest.fixture
-def prompt_cluster(split_cluster: Cluster, request: pytest.FixtureRequest) -> Cluster:
-    """The apiserver of the same etcd that is never late; a simulated cluster has only one."""
-    found: Cluster = split_cluster if split_cluster.backend.simulated else request.getfixturevalue("cluster")
-    return found
-
-
-@pytest.fixture
-def prompt_author(prompt_cluster: Cluster, fresh_name: Callable[[], str]) -> Iterator[Author]:
-    """Writes config maps through the prompt apiserver."""
-    with prompt_cluster.writer() as writer:
-        yield Author(writer, CONFIGMAPS, new_namespace(writer, fresh_name()))
-
-
-@pytest.fixture
-async def prompt_client(prompt_cluster: Cluster) -> AsyncIterator[Client]:
-    async with client_of(prompt_cluster.access()) as client:
-        yield client
-
-
-@pytest.fixture
-async def split_client(split_cluster: Cluster) -> AsyncIterator[Client]:
+async def split_client(split_cluster: RealCluster) -> AsyncIterator[Client]:
     async with client_of(split_cluster.access()) as client:
         yield client
 

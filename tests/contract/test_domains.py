@@ -19,6 +19,7 @@ from tests.contract.cluster import (
     SECRETS,
     Author,
     Cluster,
+    RealCluster,
 )
 from tests.contract.judge import get
 from tests.contract.watch import EVERYTHING, Event, Watch, read, starting, watching
@@ -74,10 +75,10 @@ async def test_resources_of_one_etcd_form_one_domain_with_ticks_on_events(client
 
 
 async def test_events_in_a_separate_etcd_are_foreign_and_ticks_use_two_cached_resources(
-    split_client: Client, prompt_author: Author
+    split_client: Client, author: Author
 ) -> None:
     found, plan = await asyncio.gather(
-        judged(split_client, LEASES, [EVENTS, CONFIGMAPS, NODES], prompt_author),
+        judged(split_client, LEASES, [EVENTS, CONFIGMAPS, NODES], author),
         choice(split_client, [LEASES, CONFIGMAPS, EVENTS]),
     )
     foreign = found.pop(EVENTS.key)
@@ -91,11 +92,11 @@ async def test_events_in_a_separate_etcd_are_foreign_and_ticks_use_two_cached_re
 
 @only(lambda backend: backend.consistent_from_cache, "consistent lists come from the watch cache since 1.31")
 async def test_consistent_read_waits_for_a_late_cache_while_other_reads_are_prompt(
-    split_cluster: Cluster, split_client: Client, prompt_author: Author
+    split_cluster: RealCluster, split_client: Client, author: Author
 ) -> None:
     async with split_cluster.late(LATE_SECONDS):
         began = time.monotonic()
-        created = await prompt_author.create("object")
+        created = await author.create("object")
         waiting = asyncio.create_task(read(split_client, CONFIGMAPS))
         prompt = [await read(split_client, LEASES) for _ in range(3)]
         late = await waiting
@@ -107,14 +108,14 @@ async def test_consistent_read_waits_for_a_late_cache_while_other_reads_are_prom
 
 @only(lambda backend: backend.may_refuse_behind, "only 1.37 has a gate to refuse what a late cache cannot answer")
 async def test_consistent_list_that_a_late_cache_cannot_answer_is_refused(
-    split_cluster: Cluster, split_client: Client, prompt_author: Author
+    split_cluster: RealCluster, split_client: Client, author: Author
 ) -> None:
     """The 429 says that the cache is behind, and is no sign of load."""
     async with split_cluster.late(BEHIND_SECONDS):
         # Only a bookmark tells the cache of config maps that a secret was written.
-        await replace(prompt_author, resource=SECRETS, body=SECRET).create("later")
+        await replace(author, resource=SECRETS, body=SECRET).create("later")
         failure = await split_client.list_page(
-            CONFIGMAPS, prompt_author.namespace, EVERYTHING, ListRequest(), Representation.METADATA
+            CONFIGMAPS, author.namespace, EVERYTHING, ListRequest(), Representation.METADATA
         )
     assert isinstance(failure, Failure)
     assert (failure.reason, failure.status) == (Reason.FUTURE_REVISION, 429)
@@ -122,14 +123,14 @@ async def test_consistent_list_that_a_late_cache_cannot_answer_is_refused(
 
 
 async def test_read_of_any_revision_from_a_late_cache_is_prompt_and_old(
-    split_cluster: Cluster, prompt_author: Author
+    split_cluster: RealCluster, author: Author
 ) -> None:
-    path = CONFIGMAPS.path(prompt_author.namespace)
+    path = CONFIGMAPS.path(author.namespace)
     with split_cluster.writer() as reader:
         async with split_cluster.late(LATE_SECONDS):
             for number in range(MOST_TRIES):
                 began = time.monotonic()
-                created = await prompt_author.create(f"object-{number}")
+                created = await author.create(f"object-{number}")
                 answer = await get(reader, path, resourceVersion="0")
                 if time.monotonic() - began < 0.7 * LATE_SECONDS:  # before the event can have reached the cache
                     break
@@ -139,12 +140,12 @@ async def test_read_of_any_revision_from_a_late_cache_is_prompt_and_old(
 
 
 async def test_events_of_a_late_cache_are_late(
-    split_cluster: Cluster, split_client: Client, prompt_author: Author
+    split_cluster: RealCluster, split_client: Client, author: Author
 ) -> None:
-    watch = Watch(split_client, CONFIGMAPS, prompt_author.namespace)
+    watch = Watch(split_client, CONFIGMAPS, author.namespace)
     async with watching(watch), split_cluster.late(LATE_SECONDS):
         began = time.monotonic()
-        created = await prompt_author.create("object")
+        created = await author.create("object")
         await watch.until_seen(created)
         assert time.monotonic() - began > 0.7 * LATE_SECONDS
 
@@ -153,7 +154,7 @@ async def test_events_of_a_late_cache_are_late(
 
 
 async def watches_of_an_unready_cache(
-    cluster: Cluster, client: Client, prompt_cluster: Cluster, fresh_name: Callable[[], str]
+    split_cluster: RealCluster, split_client: Client, cluster: Cluster, fresh_name: Callable[[], str]
 ) -> dict[Strategy, Watch]:
     """Return watches of a resource that is being defined, after each has received an event.
 
@@ -163,12 +164,12 @@ async def watches_of_an_unready_cache(
     widgets = Resource(group, "v1", "widgets", namespaced=True)
     selected = {TAIL: Selectors("metadata.name=object")}
     watches = {
-        strategy: Watch(client, widgets, selectors=selected.get(strategy, EVERYTHING), strategy=strategy)
+        strategy: Watch(split_client, widgets, selectors=selected.get(strategy, EVERYTHING), strategy=strategy)
         for strategy in STRATEGIES.values()
     }
-    with prompt_cluster.writer() as writer:
+    with cluster.writer() as writer:
         author = Author(writer, widgets, "default", {"apiVersion": f"{group}/v1", "kind": "Widget"})
-        async with starting(*watches.values()), cluster.late(1.0):
+        async with starting(*watches.values()), split_cluster.late(1.0):
             await asyncio.to_thread(writer.create, DEFINITIONS.path(), crd("widgets", "Widget", group))
             for watch in watches.values():
                 await watch.until_watching()
@@ -188,10 +189,10 @@ def refused(watch: Watch) -> list[Failure]:
 
 @only(lambda backend: backend.refuses_unready, "unready caches refuse since 1.31")
 async def test_empty_list_of_an_unready_cache_is_refused_but_a_list_of_one_is_not(
-    split_cluster: Cluster, split_client: Client, prompt_cluster: Cluster, fresh_name: Callable[[], str]
+    split_cluster: RealCluster, split_client: Client, cluster: Cluster, fresh_name: Callable[[], str]
 ) -> None:
     for _ in range(MOST_TRIES):
-        watches = await watches_of_an_unready_cache(split_cluster, split_client, prompt_cluster, fresh_name)
+        watches = await watches_of_an_unready_cache(split_cluster, split_client, cluster, fresh_name)
         if refused(watches[TAIL]) and refused(watches[CACHE]):
             break  # else this machine was paused until the cache was ready
     (failure,) = refused(watches[TAIL])
@@ -203,9 +204,9 @@ async def test_empty_list_of_an_unready_cache_is_refused_but_a_list_of_one_is_no
 
 @only(lambda backend: not backend.refuses_unready, "unready caches let watches wait before 1.31")
 async def test_watch_of_an_unready_cache_waits(
-    split_cluster: Cluster, split_client: Client, prompt_cluster: Cluster, fresh_name: Callable[[], str]
+    split_cluster: RealCluster, split_client: Client, cluster: Cluster, fresh_name: Callable[[], str]
 ) -> None:
-    watches = await watches_of_an_unready_cache(split_cluster, split_client, prompt_cluster, fresh_name)
+    watches = await watches_of_an_unready_cache(split_cluster, split_client, cluster, fresh_name)
     for strategy in (TAIL, PAGED, PARALLEL, CACHE):
         assert refused(watches[strategy]) == []
     assert TAIL.throttled not in watches[TAIL].requests

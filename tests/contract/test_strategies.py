@@ -245,9 +245,9 @@ def asks_for_streamed_lists(watch: Watch) -> int:
 
 
 async def test_streamed_list_falls_back_to_pages_once_where_the_gate_is_off(
-    split_client: Client, prompt_author: Author
+    split_client: Client, author: Author
 ) -> None:
-    await fall_back(split_client, prompt_author)
+    await fall_back(split_client, author)
 
 
 @only(lambda backend: not backend.watch_list, "lists are not streamed before 1.34, by default, except by 1.32")
@@ -345,14 +345,13 @@ class Balanced(Client):
 
 @real("a simulated cluster has one apiserver")
 async def test_list_from_an_older_cache_is_time_travel_and_is_repeated_in_pages(
-    split_cluster: Cluster, split_client: Client, prompt_client: Client, prompt_author: Author
+    split_cluster: RealCluster, split_client: Client, client: Client, author: Author
 ) -> None:
-    assert isinstance(split_cluster, RealCluster)
-    client = Balanced(lists=split_client, watches=prompt_client)
-    watch = Watch(client, CONFIGMAPS, prompt_author.namespace, strategy=CACHE)
+    client = Balanced(lists=split_client, watches=client)
+    watch = Watch(client, CONFIGMAPS, author.namespace, strategy=CACHE)
     async with synced(watch):
         async with split_cluster.frozen():
-            created = await prompt_author.create("object")
+            created = await author.create("object")
             await watch.until_seen(created)
             client.forgets = True
             with watch.while_closed():
@@ -360,7 +359,7 @@ async def test_list_from_an_older_cache_is_time_travel_and_is_repeated_in_pages(
             await watch.until_said(TimeTravel)
         await watch.until_said(ListDone, times=2)
         await watch.until_watching()
-        changed = await prompt_author.change("object")
+        changed = await author.change("object")
         await watch.until_seen(changed)
     assert [fact.back > 0 for fact in watch.said(TimeTravel)] == [True]
     assert [fact.strategy for fact in watch.said(ListDone)] == [CACHE.name, PAGED.name]

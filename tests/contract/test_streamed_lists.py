@@ -162,9 +162,9 @@ async def refused(client: Client, author: Author, representation: Representation
 
 @ALL_FORMS
 async def test_streamed_list_is_invalid_where_the_gate_is_off(
-    split_client: Client, prompt_author: Author, representation: Representation
+    split_client: Client, author: Author, representation: Representation
 ) -> None:
-    failure = await refused(split_client, prompt_author, representation)
+    failure = await refused(split_client, author, representation)
     assert (failure.status, failure.reason) == (422, Reason.NO_STREAMED_LISTS)
 
 

@@ -6,7 +6,7 @@
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -25,7 +25,7 @@ from watchslo.sim.faults import ALL_RESOURCES, ActiveFault, Fault, Faults, SimHo
 from watchslo.sim.kinds import BUILT_IN, CRDS, Object, ResourceKind, custom_kind, timestamp
 from watchslo.sim.query import ListOptions, ObjectSelector
 from watchslo.sim.registry import Registry
-from watchslo.sim.resource_server import PROFILES, CachedResource, ResourceServer, UncachedResource
+from watchslo.sim.resource_server import CachedResource, ResourceServer, UncachedResource
 from watchslo.sim.store import Etcd, GroundTruth, StorageClock, StoredChange
 from watchslo.sim.watch_connection import WatchConnection, WatchEnvironment, WatchParameters, WatchStart
 
@@ -60,21 +60,14 @@ class CommitTimes(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class ClusterSettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """The settings of a cluster. Durations are seconds."""
 
-    version: str = "1.36"
-    watch_list: bool | None = None
-    """The WatchList feature gate; None for the default of the version."""
     token: str = ""
     """The bearer token that requests must carry; empty for no authentication."""
     identity: bool = True
     """Whether the apiserver keeps an identity lease, which it renews every ten seconds."""
     clock_offset: float = 0.0
     """How far the apiserver's wall clock is ahead of the host's."""
-    second_etcd: tuple[str, ...] = ()
-    """Resources in a second etcd with its own revision sequence, e.g. `["events"]`."""
-    watch_caches: dict[str, bool] = {}
-    """Resources whose watch cache is switched on or off, e.g. `{"events": true, "configmaps": false}`."""
     commit_times: CommitTimes | None = None
-    """The storages number their commits by time, instead of counting them."""
+    """The storage numbers its commits by time, instead of counting them."""
     initialization: float = 0.05
     """How long watch caches are not ready after a restart or for a new CustomResourceDefinition."""
     window: int = 10_000
@@ -91,17 +84,13 @@ class Cluster:
     """Owns all simulated state. It runs on one event loop, so every reader sees a commit from the same instant on."""
 
     def __init__(self, settings: ClusterSettings, random: Random) -> None:
-        if settings.version not in PROFILES:
-            raise ConfigError(f"version {settings.version!r} is not simulated. The versions are {', '.join(PROFILES)}.")
-        gate, profile = settings.watch_list, PROFILES[settings.version]
         self.settings = settings
-        self.profile = profile if gate is None else replace(profile, watch_list=gate)
-        self.kinds = _with_caches(BUILT_IN, settings.watch_caches)
+        self.kinds = dict(BUILT_IN)
         self.truth = GroundTruth(settings.truth)
         self.edits = EditLog(settings.truth)
         self.faults = Faults(random)
         clock = settings.commit_times.clock(random) if settings.commit_times else None
-        self.etcds = [Etcd(settings.retain, clock) for _ in range(2 if settings.second_etcd else 1)]
+        self.etcd = Etcd(settings.retain, clock)
         self._random = random
         self._registry = Registry(random)
         self._delays = DelayTable(self.faults)
@@ -112,7 +101,7 @@ class Cluster:
         for name in _NAMESPACES:
             namespace = {"metadata": {"name": name}, "spec": {}, "status": {"phase": "Active"}}
             self.create(BUILT_IN["namespaces"], None, namespace)
-        self._initial_revisions = [etcd.revision for etcd in self.etcds]
+        self._initial_revision = self.etcd.revision
         for kind in BUILT_IN.values():
             if not kind.storage:
                 self._start_server(kind, ready_after=0.0)
@@ -124,9 +113,6 @@ class Cluster:
     def resource_server(self, kind: ResourceKind) -> ResourceServer:
         return self._servers[kind.stored]
 
-    def etcd(self, kind: ResourceKind) -> Etcd:
-        return self.etcds[-1 if kind.stored in self.settings.second_etcd else 0]
-
     # Reading and writing single objects
 
     def get(self, kind: ResourceKind, namespace: str | None, name: str) -> Object:
@@ -135,7 +121,7 @@ class Cluster:
         Raises:
             StatusError: 404 if it does not exist.
         """
-        obj = self.etcd(kind).table(kind.stored).get(kind.object_key(namespace, name))
+        obj = self.etcd.table(kind.stored).get(kind.object_key(namespace, name))
         if obj is None:
             raise status.not_found(kind, name)
         return obj
@@ -153,7 +139,7 @@ class Cluster:
             _check_definition(obj)
         name = obj["metadata"]["name"]
         key = kind.object_key(namespace, name)
-        if self.etcd(kind).table(kind.stored).get(key):
+        if self.etcd.table(kind.stored).get(key):
             raise status.already_exists(kind, name)
         return self._put(kind, key, obj)
 
@@ -178,14 +164,14 @@ class Cluster:
         self.get(kind, namespace, name)
         if kind.key == CRDS and name in self.kinds:
             custom = self.kinds[name]
-            for key, _ in list(self.etcd(custom).table(custom.stored).items()):
-                self._committed(self.etcd(custom).delete(custom.stored, key, time.monotonic()))
-        change = self.etcd(kind).delete(kind.stored, kind.object_key(namespace, name), time.monotonic())
+            for key, _ in list(self.etcd.table(custom.stored).items()):
+                self._committed(self.etcd.delete(custom.stored, key, time.monotonic()))
+        change = self.etcd.delete(kind.stored, kind.object_key(namespace, name), time.monotonic())
         self._committed(change)
         return change.object
 
     def _put(self, kind: ResourceKind, key: str, obj: Object) -> Object:
-        change = self.etcd(kind).put(kind.stored, key, obj, time.monotonic())
+        change = self.etcd.put(kind.stored, key, obj, time.monotonic())
         self._committed(change)
         return change.object
 
@@ -246,7 +232,7 @@ class Cluster:
         """Return the state of each resource, by its name."""
         return {
             kind.stored: {
-                "objects": len(self.etcd(kind).table(kind.stored)),
+                "objects": len(self.etcd.table(kind.stored)),
                 "streams": [watch.number for watch in self.resource_server(kind).watches],
                 **{hop.value: self.law(hop, kind.stored).text for hop in SimHop},
                 **self.resource_server(kind).state(),
@@ -261,13 +247,11 @@ class Cluster:
 
     def compact(self, revision: int | None = None) -> None:
         """Compact etcd up to a revision, by default the newest one."""
-        for etcd in self.etcds:
-            etcd.compact(etcd.revision if revision is None else revision)
+        self.etcd.compact(self.etcd.revision if revision is None else revision)
 
     def restore(self, back: int) -> None:
-        """Restore every etcd to `back` commits ago, not below its initial revision, and restart the apiserver."""
-        for etcd, initial in zip(self.etcds, self._initial_revisions, strict=True):
-            etcd.restore(max(etcd.earlier(back), initial))
+        """Restore etcd to `back` commits ago, not below its initial revision, and restart the apiserver."""
+        self.etcd.restore(max(self.etcd.earlier(back), self._initial_revision))
         self.restart()
 
     def stop(self) -> None:
@@ -282,11 +266,11 @@ class Cluster:
         return [kind for kind in self.kinds.values() if not kind.storage]
 
     def _start_server(self, kind: ResourceKind, ready_after: float) -> None:
-        resource, etcd = kind.stored, self.etcd(kind)
-        server: ResourceServer = UncachedResource(resource, etcd, self.profile)
+        resource, etcd = kind.stored, self.etcd
+        server: ResourceServer = UncachedResource(resource, etcd)
         if kind.cached:
             delay = self._delays.hop_delay(SimHop.STORAGE, resource)
-            cached = CachedResource(resource, etcd, self.profile, lambda: delay.law, self._random, self.settings.window)
+            cached = CachedResource(resource, etcd, lambda: delay.law, self._random, self.settings.window)
             if ready_after:
                 asyncio.get_running_loop().call_later(ready_after, cached.fill)
             else:
@@ -324,7 +308,7 @@ class Cluster:
 
     def _establish(self, name: str) -> None:
         definitions = BUILT_IN[CRDS]
-        definition = self.etcd(definitions).table(CRDS).get(name)
+        definition = self.etcd.table(CRDS).get(name)
         if definition is None or name in self.kinds:  # deleted since, or created again and established
             return
         kind = custom_kind(definition)
@@ -484,14 +468,3 @@ def _check_definition(definition: Object) -> None:
         raise status.invalid(
             "CustomResourceDefinition", [cause], "apiextensions.k8s.io", definition["metadata"]["name"]
         )
-
-
-def _with_caches(kinds: Mapping[str, ResourceKind], switched: Mapping[str, bool]) -> dict[str, ResourceKind]:
-    """Return the kinds, with the watch caches of some resources switched on or off.
-
-    Raises:
-        ConfigError: for an unknown resource.
-    """
-    if unknown := switched.keys() - kinds.keys():
-        raise ConfigError(f"watch_caches names unknown resources: {', '.join(sorted(unknown))}.")
-    return {key: replace(kind, cached=switched.get(kind.stored, kind.cached)) for key, kind in kinds.items()}

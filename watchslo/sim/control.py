@@ -125,7 +125,7 @@ class ControlApi:
 
     async def compact(self, body: Compaction) -> Any:
         self.cluster.compact(body.revision)
-        return {"compacted": [etcd.compacted for etcd in self.cluster.etcds]}
+        return {"compacted": [self.cluster.etcd.compacted]}
 
     async def settings(self, body: SettingsUpdate) -> Any:
         changed = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not None}
@@ -134,7 +134,7 @@ class ControlApi:
 
     async def restart(self, _body: EmptyBody) -> Any:
         self.cluster.restart()
-        return {"revisions": [etcd.revision for etcd in self.cluster.etcds]}
+        return {"revisions": [self.cluster.etcd.revision]}
 
     async def _get_faults(self, _request: web.Request) -> web.Response:
         return _json([_described(fault) for fault in FAULTS.values()])
@@ -161,7 +161,7 @@ class ControlApi:
         state = {
             "now": time.monotonic(),
             "settings": cluster.settings,
-            "etcds": [{"revision": etcd.revision, "compacted": etcd.compacted} for etcd in cluster.etcds],
+            "etcds": [{"revision": cluster.etcd.revision, "compacted": cluster.etcd.compacted}],
             "resources": cluster.state(),
             "faults": [{**_described(active.fault), "resource": active.resource} for active in cluster.faults],
             "workload": self.workload.state(),

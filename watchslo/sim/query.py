@@ -114,29 +114,27 @@ def _unsupported(match: str, supported: str) -> _Cause:
     return ("FieldValueNotSupported", f'Unsupported value: "{match}": supported values: {supported}', _MATCH)
 
 
-def check_options(options: ListOptions, *, watch_list: bool) -> None:
-    """Validate the combination of options; `watch_list` is the WatchList feature gate.
+def check_options(options: ListOptions) -> None:
+    """Validate the combination of options.
 
     Raises:
         StatusError: 422 with a cause for each violated rule.
     """
-    rules = _watch_rules(options, watch_list) if options.watch else _list_rules(options)
+    rules = _watch_rules(options) if options.watch else _list_rules(options)
     causes = [cause for violated, cause in rules if violated]
     if causes:
         raise status.invalid("ListOptions", causes, group="meta.k8s.io")
 
 
-def _watch_rules(options: ListOptions, watch_list: bool) -> list[tuple[bool, _Cause]]:  # noqa: FBT001 - a feature gate
+def _watch_rules(options: ListOptions) -> list[tuple[bool, _Cause]]:
     """Return each rule's violation and cause, in kube-apiserver's order (ValidateListOptions in apimachinery)."""
     initial, match = options.initial_events is not None, options.match
-    gate = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
     alone = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
     return [
         (
             initial and match != "NotOlderThan",
             _forbidden(_MATCH, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"),
         ),
-        (initial and not watch_list, _forbidden("sendInitialEvents", gate)),
         (bool(match) and not initial, _forbidden(_MATCH, alone)),
         (match not in ("", "NotOlderThan"), _unsupported(match, '"NotOlderThan"')),
         _match_with_continue(options),

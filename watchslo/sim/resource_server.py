@@ -37,58 +37,6 @@ _SKIPPED_REVISIONS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class VersionProfile:
-    """The behaviour of a version of kube-apiserver."""
-
-    git_version: str
-    consistent_from_cache: bool
-    """Consistent lists come from the watch cache."""
-    pages_from_cache: bool
-    """Pages and exact revisions come from the watch cache if it holds them."""
-    refuses_unready: bool
-    """Requests to a watch cache that is not ready are refused with 429. Older versions wait, or read from etcd."""
-    watch_list: bool
-    discovery: tuple[str, ...]
-    """Supported versions of aggregated discovery."""
-
-
-PROFILES = {
-    "1.36": VersionProfile(
-        "v1.36.3",
-        consistent_from_cache=True,
-        pages_from_cache=True,
-        refuses_unready=True,
-        watch_list=True,
-        discovery=("v2",),
-    ),
-    "1.33": VersionProfile(
-        "v1.33.13",
-        consistent_from_cache=True,
-        pages_from_cache=False,
-        refuses_unready=True,
-        watch_list=False,
-        discovery=("v2", "v2beta1"),
-    ),
-    "1.30": VersionProfile(
-        "v1.30.14",
-        consistent_from_cache=False,
-        pages_from_cache=False,
-        refuses_unready=False,
-        watch_list=False,
-        discovery=("v2", "v2beta1"),
-    ),
-    "1.28": VersionProfile(
-        "v1.28.15",
-        consistent_from_cache=False,
-        pages_from_cache=False,
-        refuses_unready=False,
-        watch_list=False,
-        discovery=("v2beta1",),
-    ),
-}
-
-
-@dataclass(frozen=True, slots=True)
 class ListResult:
     """The result of a list."""
 
@@ -167,11 +115,10 @@ class ResourceServer(Protocol):
 class UncachedResource:
     """Serves a resource without a watch cache, such as events: reads go to etcd, and there are no bookmarks."""
 
-    def __init__(self, resource: str, etcd: Etcd, profile: VersionProfile) -> None:
+    def __init__(self, resource: str, etcd: Etcd) -> None:
         self.watches: set[WatchConnection] = set()
         self.resource = resource
         self.etcd = etcd
-        self.profile = profile
 
     def committed(self, change: StoredChange) -> None:
         _send_change(self.watches, change)
@@ -189,7 +136,7 @@ class UncachedResource:
         if options.continue_token:
             return self._next_page(options, selector)
         if revision > self.etcd.revision:
-            raise self._too_large(revision, exact=_is_exact(options))
+            raise status.too_large(revision, self.etcd.revision, None)
         if not _is_exact(options):
             read = self.etcd.revision if options.any_revision else self.etcd.read(time.monotonic())
             return list_page(self.etcd.table(self.resource), read, selector, options.limit)
@@ -204,7 +151,7 @@ class UncachedResource:
         if _starts_with_objects(options, revision):
             if revision > current:
                 return WatchStart(0, refusal=status.too_large(revision, current, 1))
-            return _with_objects(self.etcd.table(self.resource), current, options, selector, self.profile)
+            return _with_objects(self.etcd.table(self.resource), current, options, selector)
         if not revision:
             return WatchStart(current)
         try:
@@ -246,11 +193,6 @@ class UncachedResource:
         except RevisionGone:
             raise status.continue_expired(encode_continue(-1, start.removesuffix("\0"))) from None
 
-    def _too_large(self, revision: int, *, exact: bool) -> status.StatusError:
-        if exact and not self.profile.consistent_from_cache:
-            return status.internal("etcdserver: mvcc: required revision is a future revision")
-        return status.too_large(revision, self.etcd.revision, None)
-
 
 class CachedResource:
     """Serves a resource from a watch cache, which receives commits with a delay. Call `fill` before use."""
@@ -259,16 +201,14 @@ class CachedResource:
         self,
         resource: str,
         etcd: Etcd,
-        profile: VersionProfile,
         law: Callable[[], DelayLaw],
         random: Random,
         capacity: int,
     ) -> None:
         self.watches: set[WatchConnection] = set()
-        self._storage = UncachedResource(resource, etcd, profile)
+        self._storage = UncachedResource(resource, etcd)
         self._capacity = capacity
         self._etcd = etcd
-        self._profile = profile
         self._channel: DelayedChannel[StoredChange | int] = DelayedChannel(law, random, self._receive)
         self._waiting: list[tuple[int, asyncio.Future[bool]]] = []
         self._progress_requested_at = 0.0
@@ -283,13 +223,10 @@ class CachedResource:
     async def read(self, options: ListOptions, selector: ObjectSelector) -> ListResult:
         if not self._ready.is_set():
             paged = options.limit and not selector.has_predicates
-            if self._profile.refuses_unready and not paged:
+            if not paged:
                 raise status.initializing()
             return self._storage.list_stored(options, selector)
-        if self._is_for_storage(options):
-            return self._storage.list_stored(options, selector)
-        # Older watch caches parse revisions as watches do, with a different error.
-        revision = (list_revision if self._profile.consistent_from_cache else watch_revision)(options)
+        revision = list_revision(options)
         if options.continue_token:
             return self._next_page(options, selector)
         required = revision or (0 if options.any_revision else self._etcd.read(time.monotonic()))
@@ -304,16 +241,14 @@ class CachedResource:
 
     async def start_watch(self, options: ListOptions, selector: ObjectSelector) -> WatchStart:
         revision = watch_revision(options)
-        if not self._ready.is_set() and self._profile.refuses_unready:
+        if not self._ready.is_set():
             raise status.initializing()
-        await self._ready.wait()
         if not _starts_with_objects(options, revision):
             return self._resume(revision)
-        at_once = options.any_revision or not self._profile.watch_list
-        required = revision or (0 if at_once else self._etcd.read(time.monotonic()))
+        required = revision or (0 if options.any_revision else self._etcd.read(time.monotonic()))
         if not await self.wait_until_fresh(required):
             return WatchStart(0, refusal=status.too_large(required, self.cache.revision, 1))
-        return _with_objects(self.cache.table, self.cache.revision, options, selector, self._profile)
+        return _with_objects(self.cache.table, self.cache.revision, options, selector)
 
     async def wait_until_fresh(self, revision: int) -> bool:
         """Wait until the cache has reached a revision; return False after a timeout."""
@@ -321,8 +256,7 @@ class CachedResource:
             return True
         reached: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting.append((revision, reached))
-        if self._profile.consistent_from_cache:
-            self._request_progress()
+        self._request_progress()
         try:
             return await asyncio.wait_for(reached, FRESH_TIMEOUT_SECONDS)
         except TimeoutError:
@@ -373,13 +307,6 @@ class CachedResource:
 
     def _filled(self) -> CacheModel:
         return CacheModel(self._etcd.table(self._storage.resource), self._etcd.revision, self._capacity)
-
-    def _is_for_storage(self, options: ListOptions) -> bool:
-        """Return True if this version does not serve this list from its cache."""
-        if options.continue_token or _is_exact(options):
-            return not self._profile.pages_from_cache
-        limited = options.limit and not options.any_revision
-        return not self._profile.consistent_from_cache and (not options.revision or bool(limited))
 
     def _next_page(self, options: ListOptions, selector: ObjectSelector) -> ListResult:
         required, start = decode_continue(options.continue_token)
@@ -435,11 +362,9 @@ def _starts_with_objects(options: ListOptions, revision: int) -> bool:
     return options.initial_events or (options.initial_events is None and not revision)
 
 
-def _with_objects(
-    table: ObjectTable, revision: int, options: ListOptions, selector: ObjectSelector, profile: VersionProfile
-) -> WatchStart:
+def _with_objects(table: ObjectTable, revision: int, options: ListOptions, selector: ObjectSelector) -> WatchStart:
     objects = tuple(list_page(table, revision, selector, limit=0).objects)
-    end = revision if options.bookmarks and profile.watch_list else None
+    end = revision if options.bookmarks else None
     return WatchStart(revision, objects=objects, end=end)
 
 

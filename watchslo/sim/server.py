@@ -30,6 +30,7 @@ _OPEN_PATHS = ("/healthz", "/livez", "/readyz", "/version")
 """Paths that need no token, as with the role system:public-info-viewer."""
 _MERGE_PATCHES = ("application/merge-patch+json", "application/strategic-merge-patch+json")
 
+_VERSION = {"major": "1", "minor": "36", "gitVersion": "v1.36.3", "platform": "simulated"}
 _VERBS = {
     ("GET", False): "list",
     ("GET", True): "get",
@@ -216,7 +217,7 @@ class SimServer:
 
     def _options(self, request: web.Request, target: RequestTarget) -> tuple[ListOptions, ObjectSelector]:
         options = parse_options(request.query)
-        check_options(options, watch_list=self._cluster.profile.watch_list)
+        check_options(options)
         return options, parse_selector(target.kind, target.namespace, request.query)
 
     async def _get(self, request: web.Request, target: RequestTarget) -> web.Response:
@@ -255,12 +256,12 @@ class SimServer:
 
     async def _delete_collection(self, request: web.Request, target: RequestTarget) -> web.Response:
         selector = parse_selector(target.kind, target.namespace, request.query)
-        table = self._cluster.etcd(target.kind).table(target.kind.stored)
+        table = self._cluster.etcd.table(target.kind.stored)
         deleted = [obj for key, obj in table.items(selector.prefix) if selector.matches(key, obj)]
         for obj in deleted:
             self._cluster.delete(target.kind, obj["metadata"].get("namespace"), obj["metadata"]["name"])
         encoder = negotiate("", target.kind, target.version, "Metadata", listed=True)
-        metadata = {"resourceVersion": str(self._cluster.etcd(target.kind).revision)}
+        metadata = {"resourceVersion": str(self._cluster.etcd.revision)}
         return _json(encoder.list_document(deleted, metadata))
 
     def _object(self, request: web.Request, target: RequestTarget, obj: Object, code: int = 200) -> web.Response:
@@ -277,7 +278,7 @@ class SimServer:
             case ["healthz" | "livez" | "readyz"]:
                 return web.Response(text="ok")
             case ["version"]:
-                document = _version(self._cluster.profile.git_version)
+                document = _VERSION
             case ["api" | "apis" as root]:
                 stale = {kind.group for kind in kinds if self._cluster.faults.stale(kind.stored)}
                 document = discovery.aggregated(kinds, core=root == "api", stale=stale)
@@ -355,18 +356,3 @@ def _unversioned(obj: Object) -> Object:
     """Return the object without its resourceVersion, so that a patch without one never conflicts."""
     metadata = {key: value for key, value in obj["metadata"].items() if key != "resourceVersion"}
     return {**obj, "metadata": metadata}
-
-
-def _version(git_version: str) -> dict[str, str]:
-    major, minor, _ = git_version.removeprefix("v").split(".")
-    return {
-        "major": major,
-        "minor": minor,
-        "gitVersion": git_version,
-        "gitCommit": "",
-        "gitTreeState": "",
-        "buildDate": "1970-01-01T00:00:00Z",
-        "goVersion": "",
-        "compiler": "",
-        "platform": "simulated",
-    }

@@ -15,7 +15,7 @@ import msgspec
 
 from watchslo.errors import ConfigError
 from watchslo.sim.cluster import Cluster
-from watchslo.sim.kinds import BUILT_IN, Object, ResourceKind
+from watchslo.sim.kinds import Object, ResourceKind
 from watchslo.sim.status import StatusError
 
 _YIELD_EVERY = 100
@@ -185,6 +185,6 @@ def _resolve(cluster: Cluster, resource: str, namespace: str) -> tuple[ResourceK
         raise ConfigError(f"{resource!r} cannot be written. The resources are {', '.join(cluster.kinds)}.")
     if not kind.namespaced:
         return kind, None
-    if not cluster.etcd(BUILT_IN["namespaces"]).table("namespaces").get(namespace):
+    if not cluster.etcd.table("namespaces").get(namespace):
         raise ConfigError(f"namespace {namespace!r} does not exist. Create it first.")
     return kind, namespace

@@ -10,7 +10,6 @@ import pytest
 from tests.unit.sim.api import CONFIGMAPS, Simulate
 from watchslo.errors import ConfigError
 from watchslo.sim import faults
-from watchslo.sim.cluster import ClusterSettings
 from watchslo.sim.control import FaultSwitch, LatencySetting, SimConfig
 from watchslo.sim.simulation import simulated
 from watchslo.sim.workload import ObjectBatch, WorkloadPlan
@@ -45,7 +44,6 @@ async def test_config_sets_latency_faults_objects_and_workload_at_start() -> Non
 @pytest.mark.parametrize(
     "config",
     [
-        SimConfig(cluster=ClusterSettings(version="1.12")),
         SimConfig(latency=(LatencySetting("gremlins", client="none"),)),
         SimConfig(latency=(LatencySetting("events", storage="constant 1s"),)),
         SimConfig(latency=(LatencySetting("pods", client="soon"),)),

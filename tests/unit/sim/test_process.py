@@ -66,7 +66,7 @@ async def test_process_ends_when_its_parent_exits() -> None:
     ("arguments", "message"),
     [
         (("--config", "{"), "--config"),
-        (("--config", '{"cluster":{"version":"1.12"}}'), "1.36"),
+        (("--config", '{"faults":[{"name":"gremlins"}]}'), "slow-watch"),
         (("--tls-cert", "/nowhere"), "No such file"),
     ],
 )

@@ -5,7 +5,6 @@ import time
 import pytest
 
 from tests.unit.sim.api import CONFIGMAPS, Answer, Simulate
-from watchslo.errors import ConfigError
 from watchslo.sim.cluster import CommitTimes
 
 EVENTS = "/api/v1/namespaces/default/events"
@@ -39,27 +38,3 @@ async def test_token_is_required_and_can_be_changed(simulate: Simulate) -> None:
     await api.control("settings", {"token": "second"})
     assert (await api.get("/apis", Authorization="Bearer first")).code == 401
     assert (await api.get("/apis", Authorization="Bearer second")).code == 200
-
-
-async def test_watch_caches_can_be_switched_on_and_off(simulate: Simulate) -> None:
-    api = await simulate(watch_caches={"events": True, "configmaps": False}, initialization=0.0)
-    new_events = "/apis/events.k8s.io/v1/namespaces/default/events"
-    before = await api.newest(EVENTS)
-    newest = await api.configmap("a")
-    await api.control("compact")
-    await api.control("restart")
-    refusals = {}
-    for collection in (EVENTS, new_events, CONFIGMAPS):
-        watch = await api.watch(f"{collection}?watch=1&resourceVersion=1")
-        refusals[collection] = (await watch.event())[1]["message"]
-    assert before < newest
-    assert refusals == {
-        EVENTS: f"too old resource version: 1 ({newest})",
-        new_events: f"too old resource version: 1 ({newest})",
-        CONFIGMAPS: "The resourceVersion for the provided watch is too old.",
-    }
-
-
-async def test_watch_cache_of_an_unknown_resource_is_refused(simulate: Simulate) -> None:
-    with pytest.raises(ConfigError, match="unknown resources: gadgets, widgets"):
-        await simulate(watch_caches={"widgets": True, "gadgets": False})
