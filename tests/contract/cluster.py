@@ -46,12 +46,6 @@ class Cluster(Protocol):
     async def compact(self) -> None:
         """Compact etcd to the newest revision."""
 
-    async def restart(self) -> None:
-        """End the apiserver cleanly and start it again at the same address, without waiting until it is ready."""
-
-    async def until_ready(self) -> None:
-        """Wait until the apiserver says that it is ready."""
-
     def without_rights(self, resource: Resource) -> contextlib.AbstractAsyncContextManager[Access]:
         """Give the access of a user without the right to read `resource`."""
 
@@ -86,11 +80,13 @@ class RealCluster:
         await asyncio.to_thread(lambda: etcd.compact(etcd.revision()))
 
     async def restart(self) -> None:
+        """End the apiserver cleanly and start it again at the same address, without waiting until it is ready."""
         apiserver = self._plane.apiservers[0]
         await asyncio.to_thread(apiserver.process.end)
         apiserver.start()
 
     async def until_ready(self) -> None:
+        """Wait until the apiserver says that it is ready."""
         await asyncio.to_thread(self._plane.apiservers[0].wait_ready)
 
     @contextlib.asynccontextmanager
@@ -140,12 +136,6 @@ class SimulatedCluster:
 
     async def compact(self) -> None:
         await self._control("compact", {})
-
-    async def restart(self) -> None:
-        await self._control("restart", {})
-
-    async def until_ready(self) -> None:
-        """Returns at once: it is ready from the start."""
 
     @contextlib.asynccontextmanager
     async def without_rights(self, resource: Resource) -> AsyncIterator[Access]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.contract.backend import only
+from tests.contract.backend import only, real
 from tests.contract.cluster import DEFINITIONS, Author
 from tests.contract.watch import Event, Watch, starting, watching
 from tests.support.process import PATIENCE_SECONDS
@@ -18,6 +18,8 @@ from watchslo.model import Resource
 from watchslo.watch.failure import Phase, Reason
 from watchslo.watch.messages import Expired, GaveUp, ListFailed, WatchClosed
 from watchslo.watch.transitions import State
+
+pytestmark = real("a simulated cluster has no custom resources")
 
 
 class Definition:
@@ -92,10 +94,7 @@ async def test_watch_follows_a_crd_through_creation_change_and_deletion(
         assert [fact for fact in later if isinstance(fact, Expired)] == [Expired(Phase.STREAM)]
 
 
-@only(
-    lambda backend: backend.refuses_unready and not backend.simulated,
-    "the simulator has no conversion webhooks, and older versions wait for a cache",
-)
+@only(lambda backend: backend.refuses_unready, "older versions wait for a cache")
 async def test_watch_names_a_dead_conversion_webhook(
     client: Client, writer: Writer, namespace: str, definition: Definition
 ) -> None:

@@ -4,8 +4,8 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 
-from tests.contract.backend import only
-from tests.contract.cluster import CONFIGMAPS, EVENTS, Author, Cluster, SimulatedCluster
+from tests.contract.backend import only, real
+from tests.contract.cluster import CONFIGMAPS, EVENTS, Author, Cluster, RealCluster, SimulatedCluster
 from tests.contract.watch import Event, Watch, frames, now, opened, revision_of, up_to, watching
 from tests.support.writer import Writer
 from watchslo.kube.client import Client
@@ -77,6 +77,7 @@ async def test_open_watches_survive_a_compaction(
         assert cached.closed() == uncached.closed() == []
 
 
+@real("a simulated apiserver is not restarted")
 async def test_restart_of_the_apiserver_closes_watches_cleanly_and_empties_caches(
     client: Client, cluster: Cluster, author: Author, event_author: Author, writer: Writer
 ) -> None:
@@ -91,6 +92,7 @@ async def test_restart_of_the_apiserver_closes_watches_cleanly_and_empties_cache
             await watch.until_seen(before)
         revisions = [await event_author.create("object")]  # newer than what the first watches have seen
         await uncached.until_seen(revisions[0])
+        assert isinstance(cluster, RealCluster)
         await cluster.restart()
         await cluster.until_ready()
         writer.close()  # its connection is to the old process

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from tests.contract.backend import Backend
-from tests.contract.cluster import Author, Cluster
+from tests.contract.backend import Backend, real
+from tests.contract.cluster import Author, Cluster, RealCluster
 from tests.contract.watch import now
 from watchslo.kube.client import Client
 from watchslo.monitor.apiservers.oldest_revision import SILENT_SECONDS, Found, find_oldest, try_revision
@@ -38,6 +38,9 @@ def opens(client: Client) -> int:
     return sum(count for (kind, _), count in client.requests.items() if kind == "headroom")
 
 
+RESTARTED = real("a simulated apiserver is not restarted")
+
+
 @pytest.fixture(scope="module")
 def restarted() -> dict[Backend, int]:
     """The last revision before the restart of each apiserver that was restarted for this module."""
@@ -49,6 +52,7 @@ async def young(
     client: Client, cluster: Cluster, backend: Backend, author: Author, restarted: dict[Backend, int]
 ) -> int:
     """The last revision before a restart of the apiserver, which empties its caches; one restart serves all tests."""
+    assert isinstance(cluster, RealCluster)
     created = await author.create("object")
     if backend not in restarted:
         await cluster.restart()
@@ -69,6 +73,7 @@ async def tried(client: Client, author: Author, revision: int) -> Outcome:
         await asyncio.sleep(LOOK_SECONDS)
 
 
+@RESTARTED
 async def test_refusal_names_the_oldest_acceptable_revision(client: Client, author: Author, young: int) -> None:
     found, watches = await probed(client, author)
     assert watches == 1
@@ -79,6 +84,7 @@ async def test_refusal_names_the_oldest_acceptable_revision(client: Client, auth
     assert await tried(client, author, found.oldest + 1) == Accepted()
 
 
+@RESTARTED
 @pytest.mark.usefixtures("young")
 async def test_refusal_is_prompt_and_silence_means_acceptance(client: Client, author: Author) -> None:
     took = [math.inf]
@@ -93,6 +99,7 @@ async def test_refusal_is_prompt_and_silence_means_acceptance(client: Client, au
     assert time.monotonic() - began >= SILENT_SECONDS
 
 
+@RESTARTED
 @pytest.mark.usefixtures("young")
 async def test_search_finds_the_oldest_revision_with_ten_watches_where_none_is_named(
     client: Client, author: Author, monkeypatch: pytest.MonkeyPatch
@@ -122,6 +129,7 @@ async def test_headroom_of_an_uncached_resource_ends_at_the_last_compaction(
     assert await tried(client, event_author, await now(client)) == Accepted()
 
 
+@RESTARTED
 async def test_compaction_does_not_shorten_the_headroom_of_a_cache(
     client: Client, cluster: Cluster, author: Author, young: int
 ) -> None:

@@ -4,7 +4,6 @@
 """
 
 import asyncio
-import math
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -22,7 +21,7 @@ from watchslo.sim.delays import DelayTable
 from watchslo.sim.encoding import ObjectEncoder, ObjectForm
 from watchslo.sim.event_edits import EditLog
 from watchslo.sim.faults import ALL_RESOURCES, ActiveFault, Fault, Faults, SimHop, WatchDisruption, known_fault
-from watchslo.sim.kinds import BUILT_IN, CRDS, Object, ResourceKind, custom_kind, timestamp
+from watchslo.sim.kinds import BUILT_IN, Object, ResourceKind
 from watchslo.sim.query import ListOptions, ObjectSelector
 from watchslo.sim.registry import Registry
 from watchslo.sim.resource_server import CachedResource, ResourceServer, UncachedResource
@@ -30,12 +29,6 @@ from watchslo.sim.store import Etcd, GroundTruth, StorageClock, StoredChange
 from watchslo.sim.watch_connection import WatchConnection, WatchEnvironment, WatchParameters, WatchStart
 
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
-_ESTABLISH_SECONDS = 0.01
-"""Time until the resource of a new CustomResourceDefinition is served (measured on kube-apiserver 1.36)."""
-_RESTORE_COMMITS = 50
-"""How many commits the fault `restored` goes back."""
-_REPLACED_LINGER_SECONDS = 1.0
-"""How long watches of a changed CustomResourceDefinition stay open (measured on kube-apiserver 1.36)."""
 
 
 class CommitTimes(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -68,8 +61,6 @@ class ClusterSettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """How far the apiserver's wall clock is ahead of the host's."""
     commit_times: CommitTimes | None = None
     """The storage numbers its commits by time, instead of counting them."""
-    initialization: float = 0.05
-    """How long watch caches are not ready after a restart or for a new CustomResourceDefinition."""
     window: int = 10_000
     """Maximum number of changes in the watch cache of each resource."""
     retain: int = 100_000
@@ -85,7 +76,6 @@ class Cluster:
 
     def __init__(self, settings: ClusterSettings, random: Random) -> None:
         self.settings = settings
-        self.kinds = dict(BUILT_IN)
         self.truth = GroundTruth(settings.truth)
         self.edits = EditLog(settings.truth)
         self.faults = Faults(random)
@@ -94,17 +84,12 @@ class Cluster:
         self._random = random
         self._registry = Registry(random)
         self._delays = DelayTable(self.faults)
-        self._servers: dict[str, ResourceServer] = {}
-        self._subscribers: dict[str, list[ResourceServer]] = {}
         self._repeat_timers: dict[tuple[str, str], asyncio.TimerHandle] = {}
         self._last_watch = 0
+        self._servers = {kind.key: self._new_server(kind) for kind in BUILT_IN.values() if not kind.storage}
         for name in _NAMESPACES:
             namespace = {"metadata": {"name": name}, "spec": {}, "status": {"phase": "Active"}}
             self.create(BUILT_IN["namespaces"], None, namespace)
-        self._initial_revision = self.etcd.revision
-        for kind in BUILT_IN.values():
-            if not kind.storage:
-                self._start_server(kind, ready_after=0.0)
 
     def wall(self) -> float:
         """Return the Unix time of the apiserver's wall clock."""
@@ -135,8 +120,6 @@ class Cluster:
         if kind.namespaced:
             self.get(BUILT_IN["namespaces"], None, namespace or "")
         obj = self._registry.create(kind, namespace, body, self.wall())
-        if kind.key == CRDS:
-            _check_definition(obj)
         name = obj["metadata"]["name"]
         key = kind.object_key(namespace, name)
         if self.etcd.table(kind.stored).get(key):
@@ -156,16 +139,12 @@ class Cluster:
         return old if new is old else self._put(kind, kind.object_key(namespace, name), new)
 
     def delete(self, kind: ResourceKind, namespace: str | None, name: str) -> Object:
-        """Delete an object at once. The objects of a custom resource are deleted before its definition.
+        """Delete an object at once.
 
         Raises:
             StatusError: 404 if it does not exist.
         """
         self.get(kind, namespace, name)
-        if kind.key == CRDS and name in self.kinds:
-            custom = self.kinds[name]
-            for key, _ in list(self.etcd.table(custom.stored).items()):
-                self._committed(self.etcd.delete(custom.stored, key, time.monotonic()))
         change = self.etcd.delete(kind.stored, kind.object_key(namespace, name), time.monotonic())
         self._committed(change)
         return change.object
@@ -177,10 +156,7 @@ class Cluster:
 
     def _committed(self, change: StoredChange) -> None:
         self.truth.commits(change.resource).append(change.committed, change.revision)
-        for server in self._subscribers.get(change.resource, ()):
-            server.committed(change)
-        if change.resource == CRDS:
-            self._definition_changed(change)
+        self._servers[change.resource].committed(change)
 
     # Watches
 
@@ -191,7 +167,7 @@ class Cluster:
         """Open a watch, which receives every new change until the context ends.
 
         Raises:
-            StatusError: 429 while the watch cache is not ready, 500 for an invalid revision.
+            StatusError: 500 for an invalid revision.
         """
         kind = encoder.kind
         server = self.resource_server(kind)
@@ -237,90 +213,26 @@ class Cluster:
                 **{hop.value: self.law(hop, kind.stored).text for hop in SimHop},
                 **self.resource_server(kind).state(),
             }
-            for kind in self._stored_kinds()
+            for kind in BUILT_IN.values()
+            if not kind.storage
         }
-
-    def restart(self) -> None:
-        """Restart the apiserver: watches end, and watch caches are filled again with empty windows."""
-        for kind in self._stored_kinds():
-            self._replace_server(kind, linger=0.0)
 
     def compact(self, revision: int | None = None) -> None:
         """Compact etcd up to a revision, by default the newest one."""
         self.etcd.compact(self.etcd.revision if revision is None else revision)
 
-    def restore(self, back: int) -> None:
-        """Restore etcd to `back` commits ago, not below its initial revision, and restart the apiserver."""
-        self.etcd.restore(max(self.etcd.earlier(back), self._initial_revision))
-        self.restart()
-
     def stop(self) -> None:
         """End all watches and timers."""
         for timer in self._repeat_timers.values():
             timer.cancel()
-        for servers in self._subscribers.values():
-            for server in servers:
-                server.stop()
+        for server in self._servers.values():
+            server.stop()
 
-    def _stored_kinds(self) -> list[ResourceKind]:
-        return [kind for kind in self.kinds.values() if not kind.storage]
-
-    def _start_server(self, kind: ResourceKind, ready_after: float) -> None:
-        resource, etcd = kind.stored, self.etcd
-        server: ResourceServer = UncachedResource(resource, etcd)
-        if kind.cached:
-            delay = self._delays.hop_delay(SimHop.STORAGE, resource)
-            cached = CachedResource(resource, etcd, lambda: delay.law, self._random, self.settings.window)
-            if ready_after:
-                asyncio.get_running_loop().call_later(ready_after, cached.fill)
-            else:
-                cached.fill()
-            server = cached
-        server.hold(held=self.faults.held(SimHop.STORAGE, resource))
-        server.set_capacity(self._window(resource))
-        self._servers[resource] = server
-        self._subscribers.setdefault(resource, []).append(server)
-
-    def _replace_server(self, kind: ResourceKind, linger: float) -> None:
-        """Start a new server for a resource, and stop the old one after `linger` seconds."""
-        old = self._servers[kind.stored]
-        self._start_server(kind, self.settings.initialization)
-        asyncio.get_running_loop().call_later(linger, self._retire_server, kind.stored, old)
-
-    def _retire_server(self, resource: str, server: ResourceServer) -> None:
-        self._subscribers[resource].remove(server)
-        server.stop()
-
-    # Custom resources
-
-    def _definition_changed(self, change: StoredChange) -> None:
-        """Start, stop or replace the server of a resource after a change of its CustomResourceDefinition."""
-        loop = asyncio.get_running_loop()
-        name = change.key
-        if change.type == "ADDED":
-            loop.call_later(_ESTABLISH_SECONDS, self._establish, name)
-        elif change.type == "DELETED" and name in self.kinds:
-            kind = self.kinds.pop(name)
-            loop.call_later(_REPLACED_LINGER_SECONDS, self._retire_server, kind.stored, self._servers.pop(kind.stored))
-        elif name in self.kinds and change.previous and change.object["spec"] != change.previous["spec"]:
-            self.kinds[name] = custom_kind(change.object)
-            self._replace_server(self.kinds[name], _REPLACED_LINGER_SECONDS)
-
-    def _establish(self, name: str) -> None:
-        definitions = BUILT_IN[CRDS]
-        definition = self.etcd.table(CRDS).get(name)
-        if definition is None or name in self.kinds:  # deleted since, or created again and established
-            return
-        kind = custom_kind(definition)
-        self.kinds[name] = kind
-        self._start_server(kind, self.settings.initialization)
-        stamp = timestamp(self.wall())
-        conditions = [
-            {"type": condition, "status": "True", "lastTransitionTime": stamp}
-            for condition in ("NamesAccepted", "Established")
-        ]
-        established = {"conditions": conditions, "acceptedNames": definition["spec"]["names"]}
-        self.update(definitions, None, name, lambda old: {**old, "status": established})
+    def _new_server(self, kind: ResourceKind) -> ResourceServer:
+        if not kind.cached:
+            return UncachedResource(kind.stored, self.etcd)
+        delay = self._delays.hop_delay(SimHop.STORAGE, kind.stored)
+        return CachedResource(kind.stored, self.etcd, lambda: delay.law, self._random, self.settings.window)
 
     # Delays and faults
 
@@ -331,7 +243,7 @@ class Cluster:
             ConfigError: for an unknown resource, or for a resource without this hop.
         """
         self._check_resource(resource)
-        if hop is SimHop.STORAGE and resource != ALL_RESOURCES and not self.kinds[resource].cached:
+        if hop is SimHop.STORAGE and resource != ALL_RESOURCES and not BUILT_IN[resource].cached:
             raise ConfigError(f"{resource} has no watch cache and so no hop `storage`. Set the hop `client`.")
         self._delays.set(hop, resource, law)
 
@@ -402,9 +314,8 @@ class Cluster:
         """Disrupt open watches now, and schedule the next time."""
         self._cancel_repeat(active.fault.name, active.resource)
         _DISRUPTIONS[disruption](self, self._servers_of(active.resource), active.fault)
-        if active.fault.every < math.inf:
-            timer = asyncio.get_running_loop().call_later(active.fault.every, self._disrupt, disruption, active)
-            self._repeat_timers[active.fault.name, active.resource] = timer
+        timer = asyncio.get_running_loop().call_later(active.fault.every, self._disrupt, disruption, active)
+        self._repeat_timers[active.fault.name, active.resource] = timer
 
     def _cancel_repeat(self, name: str, resource: str) -> None:
         timer = self._repeat_timers.pop((name, resource), None)
@@ -447,24 +358,7 @@ _DISRUPTIONS: dict[WatchDisruption, _Disruption] = {
     WatchDisruption.EXPIRE: _for_each(lambda server, _fault: server.expire()),
     WatchDisruption.FORGET: _for_each(lambda server, _fault: server.drop_revisions()),
     WatchDisruption.COMPACT: lambda cluster, _servers, _fault: cluster.compact(),
-    WatchDisruption.RESTORE: lambda cluster, _servers, _fault: cluster.restore(_RESTORE_COMMITS),
     WatchDisruption.EDIT: _for_each(_edit),
     WatchDisruption.INJECT: _for_each(_inject),
     WatchDisruption.CUT: _for_each(_cut),
 }
-
-
-def _check_definition(definition: Object) -> None:
-    try:
-        kind = custom_kind(definition)
-    except (KeyError, TypeError) as problem:
-        raise status.bad_request(f"CustomResourceDefinition: {problem} is missing") from None
-    if kind.key != definition["metadata"]["name"]:
-        cause = (
-            "FieldValueInvalid",
-            f'Invalid value: must be spec.names.plural+"."+spec.group, {kind.key}',
-            "metadata.name",
-        )
-        raise status.invalid(
-            "CustomResourceDefinition", [cause], "apiextensions.k8s.io", definition["metadata"]["name"]
-        )

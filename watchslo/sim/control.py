@@ -40,10 +40,6 @@ class Compaction(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     revision: int | None = None
 
 
-class EmptyBody(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """An empty request body."""
-
-
 class SettingsUpdate(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
     """Settings that can change while the cluster runs."""
 
@@ -98,7 +94,6 @@ class ControlApi:
             web.post("/sim/objects", _posted(ObjectBatch, self.objects)),
             web.post("/sim/compact", _posted(Compaction, self.compact)),
             web.post("/sim/settings", _posted(SettingsUpdate, self.settings)),
-            web.post("/sim/restart", _posted(EmptyBody, self.restart)),
         ]
 
     async def latency(self, body: LatencySetting) -> Any:
@@ -131,10 +126,6 @@ class ControlApi:
         changed = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not None}
         self.cluster.settings = msgspec.structs.replace(self.cluster.settings, **changed)
         return self.cluster.settings
-
-    async def restart(self, _body: EmptyBody) -> Any:
-        self.cluster.restart()
-        return {"revisions": [self.cluster.etcd.revision]}
 
     async def _get_faults(self, _request: web.Request) -> web.Response:
         return _json([_described(fault) for fault in FAULTS.values()])

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Any
 
-from watchslo.sim.kinds import ResourceKind, group_versions
+from watchslo.sim.kinds import ResourceKind
 
 Document = dict[str, Any]
 
@@ -23,23 +23,20 @@ def aggregated(kinds: Collection[ResourceKind], *, core: bool, stale: Collection
 
     A stale group's own apiserver does not respond: the document names the group without its resources.
     """
-    groups = {name: versions for name, versions in group_versions(kinds).items() if (name == "") == core}
+    groups = dict.fromkeys(kind.group for kind in kinds if (kind.group == "") == core)
     items = [
-        {
-            "metadata": {"name": name} if name else {},
-            "versions": [_aggregated_version(kinds, name, version, name in stale) for version in versions],
-        }
-        for name, versions in groups.items()
+        {"metadata": {"name": name} if name else {}, "versions": [_aggregated_version(kinds, name, name in stale)]}
+        for name in groups
     ]
     head = {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}}
     return {**head, "items": items}
 
 
-def _aggregated_version(kinds: Collection[ResourceKind], name: str, version: str, stale: bool) -> Document:  # noqa: FBT001 - a property of the group
+def _aggregated_version(kinds: Collection[ResourceKind], name: str, stale: bool) -> Document:  # noqa: FBT001 - a property of the group
     if stale:
-        return {"version": version, "freshness": "Stale"}
-    members = [kind for kind in kinds if kind.group == name and version in kind.versions]
-    return {"version": version, "resources": [_aggregated_resource(kind) for kind in members], "freshness": "Current"}
+        return {"version": "v1", "freshness": "Stale"}
+    resources = [_aggregated_resource(kind) for kind in kinds if kind.group == name]
+    return {"version": "v1", "resources": resources, "freshness": "Current"}
 
 
 def _aggregated_resource(kind: ResourceKind) -> Document:

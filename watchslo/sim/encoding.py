@@ -51,7 +51,6 @@ class ObjectEncoder:
     """
 
     kind: ResourceKind
-    version: str
     form: ObjectForm
     include: str
     protobuf: bool = False
@@ -67,8 +66,8 @@ class ObjectEncoder:
         return f"{PROTOBUF};stream=watch" if self.protobuf else JSON
 
     def plain(self, obj: Object) -> Object:
-        """Return the object with its kind and the requested API version."""
-        return {"kind": self.kind.kind, "apiVersion": self.kind.api_version(self.version), **obj}
+        """Return the object with its kind and API version."""
+        return {"kind": self.kind.kind, "apiVersion": self.kind.api_version, **obj}
 
     def _row(self, obj: Object) -> dict[str, Any]:
         cells = [obj["metadata"].get("name", ""), *[_CELL] * (len(self.kind.columns) - 1)]
@@ -110,11 +109,7 @@ class ObjectEncoder:
             items = [partial(obj) for obj in objects]
             head = {"kind": "PartialObjectMetadataList", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
             return {**head, "items": items or None}
-        api_version = self.kind.api_version(self.version)
-        head = {"kind": f"{self.kind.kind}List", "apiVersion": api_version}
-        if self.kind.custom:  # items have kind and apiVersion, and the list always has a continue
-            metadata = {"continue": "", **metadata}
-            return {**head, "metadata": metadata, "items": [self.plain(obj) for obj in objects]}
+        head = {"kind": f"{self.kind.kind}List", "apiVersion": self.kind.api_version}
         return {**head, "metadata": metadata, "items": objects}
 
     def event(self, kind: str, obj: Object, *, head: bool) -> bytes:
@@ -143,7 +138,7 @@ class ObjectEncoder:
         return self._envelope(self.kind.kind, protobuf.encode_object(obj))
 
     def _envelope(self, kind: str, encoded: bytes) -> bytes:
-        return protobuf.envelope(self.kind.api_version(self.version), kind, encoded)
+        return protobuf.envelope(self.kind.api_version, kind, encoded)
 
     def _with_metadata(self) -> "ObjectEncoder":
         """Return an encoder with metadata in its rows: the annotation that ends the initial events needs it."""
@@ -190,7 +185,7 @@ _UNACCEPTABLE = (
 )
 
 
-def negotiate(accept: str, kind: ResourceKind, version: str, include: str, *, listed: bool) -> ObjectEncoder:
+def negotiate(accept: str, kind: ResourceKind, include: str, *, listed: bool) -> ObjectEncoder:
     """Return the encoder for the first supported clause of an Accept header; `listed` is True for a list.
 
     Raises:
@@ -198,14 +193,14 @@ def negotiate(accept: str, kind: ResourceKind, version: str, include: str, *, li
     """
     for media_type, parameters in parse_accept(accept):
         name = parameters.get("as", "")
-        if media_type == PROTOBUF and not name and not kind.custom:
-            return ObjectEncoder(kind, version, ObjectForm.OBJECT, include, protobuf=True)
+        if media_type == PROTOBUF and not name:
+            return ObjectEncoder(kind, ObjectForm.OBJECT, include, protobuf=True)
         if media_type not in _JSON or (name and not _is_known_form(parameters)):
             continue
         if name.startswith("PartialObjectMetadata") and listed != name.endswith("List"):
             what = f"a list (*core.{kind.kind}List)" if listed else f"not a list (*core.{kind.kind})"
             raise status.not_acceptable(f"you requested {name}, but the requested object is {what}")
-        return ObjectEncoder(kind, version, _FORMS.get(name, ObjectForm.OBJECT), include)
+        return ObjectEncoder(kind, _FORMS.get(name, ObjectForm.OBJECT), include)
     raise status.not_acceptable(_UNACCEPTABLE)
 
 

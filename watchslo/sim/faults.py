@@ -1,6 +1,5 @@
 """The faults that the simulated cluster can inject. `FAULTS` is the table of all of them."""
 
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum, StrEnum
@@ -33,7 +32,6 @@ class WatchDisruption(Enum):
     EXPIRE = "expire"
     FORGET = "forget"
     COMPACT = "compact"
-    RESTORE = "restore"
     EDIT = "edit"
     INJECT = "inject"
     CUT = "cut"
@@ -61,8 +59,8 @@ class FaultResponse:
 class Fault:
     """A fault of one resource or of all resources; `words` describes it for users.
 
-    `law` replaces the delay law of the hop. `held` blocks the hop. The `disruption` repeats `every` so many seconds,
-    or happens once if that is infinite; `line` is the line that it injects. `edit` changes the next events of one
+    `law` replaces the delay law of the hop. `held` blocks the hop. The `disruption` repeats `every` so many seconds;
+    `line` is the line that it injects. `edit` changes the next events of one
     watch of each resource, or, with `on_resume`, the first events of every watch that resumes from a revision.
     `stale` marks the resource's group as stale in discovery. `clock` is how far the apiserver's clock is ahead, in
     seconds. `window` is the number of changes that watch caches keep. With `closes_silently`, the apiserver ends a
@@ -128,8 +126,6 @@ _FAULTS = (
     Fault("short-history", "watch caches keep at most 20 changes", window=20),
     Fault("compacted", "etcd is compacted every second, and watch caches keep at most 20 changes",
           disruption=WatchDisruption.COMPACT, every=1.0, window=20),
-    Fault("restored", "etcd was restored to its state of 50 commits ago, and the apiserver was restarted",
-          disruption=WatchDisruption.RESTORE, every=math.inf),
     Fault("lost-event", "every 5 s one watch loses one event and continues with the next",
           disruption=WatchDisruption.EDIT, edit=event_edits.LOSE),
     Fault("lost-range", "every 5 s one watch loses ten events in a row and continues with the next",

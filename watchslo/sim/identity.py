@@ -29,5 +29,5 @@ async def renew_identity_lease(cluster: Cluster) -> None:
 def _renew(cluster: Cluster, spec: Object) -> None:
     try:
         cluster.update(_KIND, NAMESPACE, NAME, lambda old: {**old, "spec": spec})
-    except StatusError:  # the lease does not exist yet, or a restored backup does not contain it
+    except StatusError:  # the lease does not exist yet
         cluster.create(_KIND, NAMESPACE, {"metadata": {"name": NAME, "labels": _LABELS}, "spec": spec})

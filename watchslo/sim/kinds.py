@@ -3,7 +3,6 @@
 The module is pure: time is an argument.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -24,15 +23,14 @@ ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "up
 class ResourceKind:
     """One resource of the API.
 
-    `versions` starts with the preferred version. `columns` are those of its Tables. `fields` are the supported field
-    selectors other than name and namespace. `storage` names the resource that stores the objects, if it is another one.
+    All are in version v1. `columns` are those of its Tables. `fields` are the supported field selectors other than name
+    and namespace. `storage` names the resource that stores the objects, if it is another one.
     """
 
     group: str
     plural: str
     kind: str
     singular: str = ""
-    versions: tuple[str, ...] = ("v1",)
     namespaced: bool = True
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
@@ -41,7 +39,6 @@ class ResourceKind:
     fields: tuple[str, ...] = ()
     status: bool = False
     cached: bool = True
-    custom: bool = False
     storage: str = ""
 
     @property
@@ -53,8 +50,9 @@ class ResourceKind:
     def stored(self) -> str:
         return self.storage or self.key
 
-    def api_version(self, version: str) -> str:
-        return f"{self.group}/{version}" if self.group else version
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/v1" if self.group else "v1"
 
     def object_key(self, namespace: str | None, name: str) -> str:
         """Return the storage key of an object; keys sort as in etcd."""
@@ -88,44 +86,9 @@ _BUILT_IN = (
     ResourceKind("authentication.k8s.io", "tokenreviews", "TokenReview", "tokenreview", namespaced=False,
         verbs=("create",), cached=False),
     ResourceKind("batch", "jobs", "Job", "job", categories=("all",), status=True),
-    ResourceKind("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition",
-        "customresourcedefinition", namespaced=False, short_names=("crd", "crds"), categories=("api-extensions",),
-        status=True),
     ResourceKind("coordination.k8s.io", "leases", "Lease", "lease"),
     ResourceKind("discovery.k8s.io", "endpointslices", "EndpointSlice", "endpointslice"),
 )  # fmt: skip  # one entry reads as one row
 
-CRDS = "customresourcedefinitions.apiextensions.k8s.io"
 BUILT_IN: dict[str, ResourceKind] = {kind.key: kind for kind in _BUILT_IN}
 BUILT_IN_GROUPS = frozenset(kind.group for kind in _BUILT_IN)
-
-
-def custom_kind(crd: Object) -> ResourceKind:
-    """Return the resource of a CustomResourceDefinition; the most mature served version is the preferred one."""
-    spec = crd["spec"]
-    names = spec["names"]
-    return ResourceKind(
-        group=spec["group"],
-        plural=names["plural"],
-        kind=names["kind"],
-        singular=names.get("singular") or names["kind"].lower(),
-        versions=tuple(sorted((v["name"] for v in spec["versions"] if v["served"]), key=_maturity)),
-        namespaced=spec["scope"] == "Namespaced",
-        short_names=tuple(names.get("shortNames", ())),
-        categories=tuple(names.get("categories", ())),
-        verbs=("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"),
-        custom=True,
-    )
-
-
-def _maturity(version: str) -> tuple[bool, bool, str]:
-    """Return a sort key that orders v1 before v1beta1 before v1alpha1."""
-    return ("alpha" in version, "beta" in version, version)
-
-
-def group_versions(kinds: Iterable[ResourceKind]) -> dict[str, tuple[str, ...]]:
-    """Return the versions of each group, the preferred version first."""
-    groups: dict[str, dict[str, None]] = {}
-    for kind in kinds:
-        groups.setdefault(kind.group, {}).update(dict.fromkeys(kind.versions))
-    return {group: tuple(sorted(versions, key=_maturity)) for group, versions in groups.items()}

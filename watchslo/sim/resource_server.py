@@ -195,7 +195,7 @@ class UncachedResource:
 
 
 class CachedResource:
-    """Serves a resource from a watch cache, which receives commits with a delay. Call `fill` before use."""
+    """Serves a resource from a watch cache, which receives commits with a delay."""
 
     def __init__(
         self,
@@ -207,25 +207,17 @@ class CachedResource:
     ) -> None:
         self.watches: set[WatchConnection] = set()
         self._storage = UncachedResource(resource, etcd)
-        self._capacity = capacity
         self._etcd = etcd
         self._channel: DelayedChannel[StoredChange | int] = DelayedChannel(law, random, self._receive)
         self._waiting: list[tuple[int, asyncio.Future[bool]]] = []
         self._progress_requested_at = 0.0
         self._progress_timer: asyncio.TimerHandle | None = None
-        self.cache = self._filled()
-        self._ready = asyncio.Event()
+        self.cache = CacheModel(etcd.table(resource), etcd.revision, capacity)
 
     def committed(self, change: StoredChange) -> None:
-        if self._ready.is_set():
-            self._channel.push(change)
+        self._channel.push(change)
 
     async def read(self, options: ListOptions, selector: ObjectSelector) -> ListResult:
-        if not self._ready.is_set():
-            paged = options.limit and not selector.has_predicates
-            if not paged:
-                raise status.initializing()
-            return self._storage.list_stored(options, selector)
         revision = list_revision(options)
         if options.continue_token:
             return self._next_page(options, selector)
@@ -241,8 +233,6 @@ class CachedResource:
 
     async def start_watch(self, options: ListOptions, selector: ObjectSelector) -> WatchStart:
         revision = watch_revision(options)
-        if not self._ready.is_set():
-            raise status.initializing()
         if not _starts_with_objects(options, revision):
             return self._resume(revision)
         required = revision or (0 if options.any_revision else self._etcd.read(time.monotonic()))
@@ -282,31 +272,21 @@ class CachedResource:
         _close_all(self.watches)
 
     def set_capacity(self, changes: int) -> None:
-        self._capacity = changes
         self.cache.set_capacity(changes)
 
     def state(self) -> dict[str, int | bool]:
         return {
             "cached": True,
-            "ready": self._ready.is_set(),
             "revision": self.cache.revision,
             "oldest": self.cache.oldest,
             "behind": len(self._channel),
         }
-
-    def fill(self) -> None:
-        """Fill the cache with the current objects of etcd, and accept requests."""
-        self.cache = self._filled()
-        self._ready.set()
 
     def stop(self) -> None:
         self._channel.close()
         if self._progress_timer:
             self._progress_timer.cancel()
         _close_all(self.watches)
-
-    def _filled(self) -> CacheModel:
-        return CacheModel(self._etcd.table(self._storage.resource), self._etcd.revision, self._capacity)
 
     def _next_page(self, options: ListOptions, selector: ObjectSelector) -> ListResult:
         required, start = decode_continue(options.continue_token)

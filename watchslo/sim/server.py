@@ -4,7 +4,7 @@ import asyncio
 import json
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import formatdate
@@ -18,7 +18,7 @@ from watchslo.sim import discovery, status
 from watchslo.sim.cluster import Cluster
 from watchslo.sim.encoding import dump, error_body, error_type, negotiate
 from watchslo.sim.faults import ALL_RESOURCES, FaultResponse
-from watchslo.sim.kinds import BUILT_IN_GROUPS, Object, ResourceKind
+from watchslo.sim.kinds import BUILT_IN, BUILT_IN_GROUPS, Object, ResourceKind
 from watchslo.sim.query import ListOptions, ObjectSelector, check_options, parse_options, parse_selector
 from watchslo.sim.registry import merge
 from watchslo.sim.watch_connection import WatchConnection
@@ -48,7 +48,6 @@ class RequestTarget:
     """The target of a path: a collection, or one object of it if `name` is set."""
 
     kind: ResourceKind
-    version: str
     namespace: str | None
     name: str | None
 
@@ -58,16 +57,16 @@ class RequestTarget:
         return self.namespace is None if not self.kind.namespaced else bool(self.namespace) or self.name is None
 
 
-def parse_path(path: str, kinds: Mapping[str, ResourceKind]) -> RequestTarget | None:
+def parse_path(path: str) -> RequestTarget | None:
     """Return the target of a resource's path; None for an unknown path.
 
     Raises:
         StatusError: 404 for an unknown resource in a known group.
     """
     match path.strip("/").split("/"):
-        case ["api", version, *rest]:
+        case ["api", "v1", *rest]:
             group = ""
-        case ["apis", group, version, *rest]:
+        case ["apis", group, "v1", *rest]:
             pass
         case _:
             return None
@@ -77,9 +76,9 @@ def parse_path(path: str, kinds: Mapping[str, ResourceKind]) -> RequestTarget | 
     if not rest:
         return None
     plural, name, subresource, *more = [*rest, None, None, None]
-    kind = kinds.get(f"{plural}.{group}" if group else plural or "")
-    if kind and version in kind.versions and subresource in (None, "status" if kind.status else None) and not any(more):
-        target = RequestTarget(kind, version, namespace, name)
+    kind = BUILT_IN.get(f"{plural}.{group}" if group else plural or "")
+    if kind and subresource in (None, "status" if kind.status else None) and not any(more):
+        target = RequestTarget(kind, namespace, name)
         if target.is_valid:
             return target
     if group in BUILT_IN_GROUPS:
@@ -139,7 +138,7 @@ class SimServer:
         verb = "discover"
         try:
             self._authenticate(request)
-            target = parse_path(request.path, self._cluster.kinds)
+            target = parse_path(request.path)
             verb = self._verb(request, target) if target else verb
             response = await (self._inject_fault(request, target, verb) or self._answer(request, target, verb))
         except status.StatusError as error:
@@ -191,18 +190,14 @@ class SimServer:
 
     async def _list(self, request: web.Request, target: RequestTarget) -> web.Response:
         options, selector = self._options(request, target)
-        encoder = negotiate(
-            request.headers.get("Accept", ""), target.kind, target.version, options.include, listed=True
-        )
+        encoder = negotiate(request.headers.get("Accept", ""), target.kind, options.include, listed=True)
         listing = await self._cluster.resource_server(target.kind).read(options, selector)
         body = encoder.list_body(listing.objects, listing.metadata())
         return _answer(body, encoder.media_type)
 
     async def _watch(self, request: web.Request, target: RequestTarget) -> web.StreamResponse:
         options, selector = self._options(request, target)
-        encoder = negotiate(
-            request.headers.get("Accept", ""), target.kind, target.version, options.include, listed=False
-        )
+        encoder = negotiate(request.headers.get("Accept", ""), target.kind, options.include, listed=False)
         lifetime = options.timeout or self._random.uniform(*_WATCH_TIMEOUT_RANGE_SECONDS)
         deadline = time.monotonic() + lifetime
         response = web.StreamResponse(headers={"Content-Type": encoder.watch_type})
@@ -260,19 +255,19 @@ class SimServer:
         deleted = [obj for key, obj in table.items(selector.prefix) if selector.matches(key, obj)]
         for obj in deleted:
             self._cluster.delete(target.kind, obj["metadata"].get("namespace"), obj["metadata"]["name"])
-        encoder = negotiate("", target.kind, target.version, "Metadata", listed=True)
+        encoder = negotiate("", target.kind, "Metadata", listed=True)
         metadata = {"resourceVersion": str(self._cluster.etcd.revision)}
         return _json(encoder.list_document(deleted, metadata))
 
     def _object(self, request: web.Request, target: RequestTarget, obj: Object, code: int = 200) -> web.Response:
         accept, include = request.headers.get("Accept", ""), request.query.get("includeObject", "Metadata")
-        encoder = negotiate(accept, target.kind, target.version, include, listed=False)
+        encoder = negotiate(accept, target.kind, include, listed=False)
         return _answer(encoder.body(obj), encoder.media_type, code)
 
     # Discovery and health
 
     def _discover(self, request: web.Request) -> web.Response:
-        kinds = self._cluster.kinds.values()
+        kinds = BUILT_IN.values()
         document: object = None
         match request.path.strip("/").split("/"):
             case ["healthz" | "livez" | "readyz"]:
@@ -348,7 +343,7 @@ async def _body(request: web.Request, target: RequestTarget) -> Object:
         raise status.bad_request("the body is not an object")
     kind = body.get("kind", target.kind.kind)
     if kind != target.kind.kind:
-        raise status.bad_request(f'{kind} in version "{target.version}" cannot be handled as a {target.kind.kind}')
+        raise status.bad_request(f'{kind} in version "v1" cannot be handled as a {target.kind.kind}')
     return body
 
 

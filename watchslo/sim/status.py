@@ -159,11 +159,6 @@ def too_many_requests(message: str, retry_after: int) -> StatusError:
     return StatusError(429, "TooManyRequests", message, {"retryAfterSeconds": retry_after})
 
 
-def initializing() -> StatusError:
-    """Return the error for a request whose watch cache is not ready."""
-    return too_many_requests("storage is (re)initializing", 1)
-
-
 def internal(message: str) -> StatusError:
     """Return the error for an internal failure."""
     return StatusError(500, "", message)

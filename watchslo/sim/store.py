@@ -205,16 +205,6 @@ class Etcd:
         """Advance the revision without a change, as writes to other resources do."""
         self.revision += revisions
 
-    def restore(self, revision: int) -> None:
-        """Return to the state at a revision, or at the nearest uncompacted one; later changes are dropped."""
-        self.revision = min(max(revision, self.compacted), self.revision)
-        for resource, log in self._logs.items():
-            self._tables[resource] = self.at(resource, self.revision)
-            while log and log[-1].revision > self.revision:
-                log.pop()
-        while self._commits and self._commits[-1] > self.revision:
-            self._commits.pop()
-
     def _next(self, now: float) -> tuple[int, float]:
         """Return the revision of a commit that becomes visible now, and when it was committed."""
         if self._clock is None:

@@ -15,7 +15,7 @@ import msgspec
 
 from watchslo.errors import ConfigError
 from watchslo.sim.cluster import Cluster
-from watchslo.sim.kinds import Object, ResourceKind
+from watchslo.sim.kinds import BUILT_IN, Object, ResourceKind
 from watchslo.sim.status import StatusError
 
 _YIELD_EVERY = 100
@@ -123,7 +123,7 @@ class WorkloadWriter:
         name = self._random.choice(self._names)
         try:
             self._cluster.update(self._kind, self._namespace, name, touch(self.written))
-        except StatusError:  # a client has deleted the object, or a restored backup does not contain it
+        except StatusError:  # a client has deleted the object
             self._names.remove(name)
 
     def _delete(self) -> None:
@@ -180,9 +180,9 @@ def _resolve(cluster: Cluster, resource: str, namespace: str) -> tuple[ResourceK
     Raises:
         ConfigError: for an unknown or read-only resource, or an unknown namespace.
     """
-    kind = cluster.kinds.get(resource)
+    kind = BUILT_IN.get(resource)
     if not kind or "create" not in kind.verbs:
-        raise ConfigError(f"{resource!r} cannot be written. The resources are {', '.join(cluster.kinds)}.")
+        raise ConfigError(f"{resource!r} cannot be written. The resources are {', '.join(BUILT_IN)}.")
     if not kind.namespaced:
         return kind, None
     if not cluster.etcd.table("namespaces").get(namespace):

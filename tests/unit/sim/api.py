@@ -1,6 +1,5 @@
 """An HTTP client of the simulated apiserver for tests; it shares no code with watchslo."""
 
-import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,16 +10,6 @@ from typing import Any
 import aiohttp
 
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
-CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-CRD = {
-    "metadata": {"name": "widgets.example.com"},
-    "spec": {
-        "group": "example.com",
-        "scope": "Namespaced",
-        "names": {"plural": "widgets", "kind": "Widget"},
-        "versions": [{"name": "v1", "served": True, "storage": True}],
-    },
-}
 TIMEOUT = aiohttp.ClientTimeout(total=7200)  # longer than any watch
 RETRY_SECONDS = 0.01
 
@@ -100,12 +89,6 @@ class Api:
 
     async def newest(self, collection: str = CONFIGMAPS) -> int:
         return (await self.get(f"{collection}?fieldSelector=metadata.name=absent")).revision
-
-    async def served(self, path: str) -> Answer:
-        """Repeat a request while its resource is unknown or its cache is being filled; return the other answer."""
-        while (answer := await self.get(path)).code in (404, 429):  # noqa: ASYNC110 - the server decides when
-            await asyncio.sleep(RETRY_SECONDS)
-        return answer
 
     async def watch(self, path: str, accept: str = "application/json") -> Watch:
         response = await self._stack.enter_async_context(

@@ -5,41 +5,30 @@ from typing import Any
 from tests.support.transcripts import of_states
 from watchslo.sim import discovery, status
 from watchslo.sim.encoding import ObjectEncoder, ObjectForm
-from watchslo.sim.kinds import BUILT_IN, Object, custom_kind
+from watchslo.sim.kinds import BUILT_IN, Object
 
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
-CONFIGMAPS = BUILT_IN["configmaps"]
+CONFIGMAPS, PODS, DEPLOYMENTS = (BUILT_IN[name] for name in ("configmaps", "pods", "deployments.apps"))
 OBJECT: Object = {
     "metadata": {"name": "w1", "resourceVersion": "224", "creationTimestamp": "2027-01-15T07:59:58Z"},
     "data": {"k": "v"},
 }
-WIDGETS = custom_kind(
-    {
-        "spec": {
-            "group": "example.com",
-            "scope": "Namespaced",
-            "names": {"plural": "widgets", "kind": "Widget"},
-            "versions": [{"name": name, "served": True} for name in ("v1alpha1", "v1", "v1beta1")],
-        }
-    }
-)
 
 
 def of(form: ObjectForm, include: str = "None") -> ObjectEncoder:
-    return ObjectEncoder(CONFIGMAPS, "v1", form, include)
+    return ObjectEncoder(CONFIGMAPS, form, include)
 
 
 def encodings() -> Iterator[tuple[str, list[str]]]:
     """Yield what the encoders of all forms write; protobuf as the text of Python's bytes."""
     bookmark: Object = {"metadata": {"resourceVersion": "226"}}
-    protobuf = ObjectEncoder(CONFIGMAPS, "v1", ObjectForm.OBJECT, "None", protobuf=True)
+    protobuf = ObjectEncoder(CONFIGMAPS, ObjectForm.OBJECT, "None", protobuf=True)
     encoders = {
         **{form.name: of(form) for form in ObjectForm},
         "TABLE with metadata": of(ObjectForm.TABLE, "Metadata"),
-        "OBJECT of a custom resource": ObjectEncoder(WIDGETS, "v1beta1", ObjectForm.OBJECT, "None"),
         "PROTOBUF": protobuf,
     }
     for name, encoder in encoders.items():
@@ -60,8 +49,8 @@ def encodings() -> Iterator[tuple[str, list[str]]]:
 
 def documents() -> list[str]:
     found: list[Any] = [
-        discovery.aggregated([WIDGETS], core=False, stale=()),
-        discovery.aggregated([WIDGETS], core=False, stale={"example.com"}),
+        discovery.aggregated([PODS, DEPLOYMENTS], core=True, stale=()),
+        discovery.aggregated([PODS, DEPLOYMENTS], core=False, stale={"apps"}),
     ]
     return list(map(json.dumps, found))
 
@@ -70,7 +59,7 @@ def test_encodings_match_golden_file(golden: Callable[[str, str], None]) -> None
     golden("simulated-encodings.txt", of_states({**dict(encodings()), "discovery": documents()}))
 
 
-AS_PROTOBUF = ObjectEncoder(CONFIGMAPS, "v1", ObjectForm.OBJECT, "None", protobuf=True)
+AS_PROTOBUF = ObjectEncoder(CONFIGMAPS, ObjectForm.OBJECT, "None", protobuf=True)
 
 
 def test_stray_line_is_a_frame_of_its_own_unless_it_never_ends() -> None:

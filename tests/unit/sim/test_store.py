@@ -67,19 +67,6 @@ def test_etcd_reads_past_revisions_until_compaction(writes: list[tuple[str, bool
             )
 
 
-@pytest.mark.parametrize(("revision", "restored"), [(1, 3), (3, 3), (4, 4), (9, 5)])
-def test_restore_drops_later_changes(revision: int, restored: int) -> None:
-    etcd = Etcd(retain=100)
-    for name in "abcd":
-        etcd.put(PODS, name, named(name), 0.0)
-    etcd.compact(3)
-    etcd.restore(revision)
-    assert etcd.revision == restored
-    assert names(etcd, restored) == list("abcd")[: restored - 1]
-    assert [change.revision for change in etcd.since(PODS, 3)] == list(range(4, restored + 1))
-    assert etcd.put(PODS, "e", named("e"), 1.0).revision == restored + 1
-
-
 def test_etcd_compacts_itself_beyond_its_limit() -> None:
     etcd = Etcd(retain=10)
     write(etcd, [("a", False)] * 100)

@@ -4,11 +4,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from tests.support.transcripts import AsyncStep, replay_async
 from tests.unit.sim.api import Api, Simulate, Watch
-from watchslo.sim import cluster
 
 TRANSCRIPTS = Path(__file__).parents[2] / "golden" / "sim" / "watches.txt"
 
@@ -59,7 +56,7 @@ class Played:
     async def list(self, resource: str, *options: str) -> str:
         """Return what a list has; the next one of `continue=TOKEN` takes its token."""
         query = "&".join(option.replace("TOKEN", self._token) for option in options)
-        answer = await self._api.served(f"{_collection(resource)}?{query}")
+        answer = await self._api.get(f"{_collection(resource)}?{query}")
         metadata = answer.json["metadata"]
         self._token = metadata.get("continue", "")
         names = [item["metadata"]["name"] for item in answer.json.get("items", ())]
@@ -82,10 +79,8 @@ def _collection(resource: str) -> str:
 
 
 async def test_simulator_does_what_its_transcripts_of_watches_say(
-    simulate: Simulate, golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch
+    simulate: Simulate, golden: Callable[[str, str], None]
 ) -> None:
-    monkeypatch.setattr(cluster, "_RESTORE_COMMITS", 3)
-
     async def begin(settings: str) -> AsyncStep:
         return Played(await simulate(**json.loads(settings))).step
 

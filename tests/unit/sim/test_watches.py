@@ -7,12 +7,11 @@ from email.utils import parsedate_to_datetime
 
 import pytest
 
-from tests.unit.sim.api import CONFIGMAPS, CRD, CRDS, RETRY_SECONDS, Simulate
+from tests.unit.sim.api import CONFIGMAPS, RETRY_SECONDS, Simulate
 
 EVENTS = "/api/v1/namespaces/default/events"
 TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-WIDGETS = "/apis/example.com/v1/namespaces/default/widgets"
 
 
 @pytest.mark.parametrize("resource", ["configmaps", "events"])
@@ -96,14 +95,3 @@ async def test_clock_offset_shifts_dates_and_timestamps(simulate: Simulate) -> N
     stamp = datetime.fromisoformat(created.json["metadata"]["creationTimestamp"])
     for at in (parsedate_to_datetime(created.headers["Date"]), stamp):
         assert at.timestamp() == pytest.approx(time.time() - 3600, abs=1)
-
-
-async def test_definition_deleted_before_establishment_is_harmless(simulate: Simulate) -> None:
-    api = await simulate()
-    await api.write("POST", CRDS, CRD)
-    await api.write("DELETE", f"{CRDS}/widgets.example.com")
-    await api.write("POST", CRDS, CRD)
-    assert (await api.served(WIDGETS)).code == 200
-    watch = await api.watch(f"{WIDGETS}?watch=1&resourceVersion={await api.newest(WIDGETS)}")
-    assert await api.configmap("w1", WIDGETS) == await watch.revision()
-    assert await api.configmap("w2", WIDGETS) == await watch.revision()
