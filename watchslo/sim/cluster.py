@@ -10,7 +10,6 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from random import Random
-from typing import Any
 
 import msgspec
 
@@ -29,6 +28,12 @@ from watchslo.sim.store import Etcd, GroundTruth, StorageClock, StoredChange
 from watchslo.sim.watch_connection import WatchConnection, WatchEnvironment, WatchParameters, WatchStart
 
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+
+
+_KEPT_COMMITS = 100_000
+"""Commits that etcd keeps when it compacts itself."""
+_KEPT_RECORDS = 200_000
+"""Commits and sends in the ground truth of each resource, and edits by faults in that of the cluster."""
 
 
 class CommitTimes(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -55,20 +60,12 @@ class ClusterSettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     token: str = ""
     """The bearer token that requests must carry; empty for no authentication."""
-    identity: bool = True
-    """Whether the apiserver keeps an identity lease, which it renews every ten seconds."""
     clock_offset: float = 0.0
     """How far the apiserver's wall clock is ahead of the host's."""
     commit_times: CommitTimes | None = None
     """The storage numbers its commits by time, instead of counting them."""
     window: int = 10_000
     """Maximum number of changes in the watch cache of each resource."""
-    retain: int = 100_000
-    """Commits that etcd keeps when it compacts itself."""
-    backlog: int = 4 << 20
-    """Bytes that may wait for a slow client before the apiserver closes its watch."""
-    truth: int = 200_000
-    """Commits and sends in the ground truth of each resource, and edits by faults in that of the cluster."""
 
 
 class Cluster:
@@ -76,11 +73,11 @@ class Cluster:
 
     def __init__(self, settings: ClusterSettings, random: Random) -> None:
         self.settings = settings
-        self.truth = GroundTruth(settings.truth)
-        self.edits = EditLog(settings.truth)
+        self.truth = GroundTruth(_KEPT_RECORDS)
+        self.edits = EditLog(_KEPT_RECORDS)
         self.faults = Faults(random)
         clock = settings.commit_times.clock(random) if settings.commit_times else None
-        self.etcd = Etcd(settings.retain, clock)
+        self.etcd = Etcd(_KEPT_COMMITS, clock)
         self._random = random
         self._registry = Registry(random)
         self._delays = DelayTable(self.faults)
@@ -190,7 +187,6 @@ class Cluster:
                 self._random,
                 self.truth.sends(kind.stored),
                 self.edits,
-                self.settings.backlog,
             ),
             self.faults.resume_edits(kind.stored) if start.resumes else {},
         )
@@ -201,25 +197,6 @@ class Cluster:
         finally:
             watch.close()
             server.watches.discard(watch)
-
-    # Serving resources
-
-    def state(self) -> dict[str, dict[str, Any]]:
-        """Return the state of each resource, by its name."""
-        return {
-            kind.stored: {
-                "objects": len(self.etcd.table(kind.stored)),
-                "streams": [watch.number for watch in self.resource_server(kind).watches],
-                **{hop.value: self.law(hop, kind.stored).text for hop in SimHop},
-                **self.resource_server(kind).state(),
-            }
-            for kind in BUILT_IN.values()
-            if not kind.storage
-        }
-
-    def compact(self, revision: int | None = None) -> None:
-        """Compact etcd up to a revision, by default the newest one."""
-        self.etcd.compact(self.etcd.revision if revision is None else revision)
 
     def stop(self) -> None:
         """End all watches and timers."""
@@ -246,10 +223,6 @@ class Cluster:
         if hop is SimHop.STORAGE and resource != ALL_RESOURCES and not BUILT_IN[resource].cached:
             raise ConfigError(f"{resource} has no watch cache and so no hop `storage`. Set the hop `client`.")
         self._delays.set(hop, resource, law)
-
-    def law(self, hop: SimHop, resource: str) -> DelayLaw:
-        """Return the delay law in force."""
-        return self._delays.hop_delay(hop, resource).law
 
     def switch_on(self, name: str, resource: str = ALL_RESOURCES, law: str = "") -> ActiveFault:
         """Switch on a fault of `watchslo.sim.faults`.
@@ -357,7 +330,7 @@ def _cut(server: ResourceServer, _fault: Fault) -> None:
 _DISRUPTIONS: dict[WatchDisruption, _Disruption] = {
     WatchDisruption.EXPIRE: _for_each(lambda server, _fault: server.expire()),
     WatchDisruption.FORGET: _for_each(lambda server, _fault: server.drop_revisions()),
-    WatchDisruption.COMPACT: lambda cluster, _servers, _fault: cluster.compact(),
+    WatchDisruption.COMPACT: lambda cluster, _servers, _fault: cluster.etcd.compact(cluster.etcd.revision),
     WatchDisruption.EDIT: _for_each(_edit),
     WatchDisruption.INJECT: _for_each(_inject),
     WatchDisruption.CUT: _for_each(_cut),

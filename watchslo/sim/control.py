@@ -12,7 +12,7 @@ from watchslo.errors import ConfigError
 from watchslo.sim import status
 from watchslo.sim.cluster import Cluster, ClusterSettings
 from watchslo.sim.delay_law import parse_law
-from watchslo.sim.faults import ALL_RESOURCES, FAULTS, Fault, SimHop
+from watchslo.sim.faults import ALL_RESOURCES, SimHop
 from watchslo.sim.server import SimServer
 from watchslo.sim.workload import ObjectBatch, Workload, WorkloadPlan
 
@@ -35,17 +35,7 @@ class FaultSwitch(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Compaction(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """The revision up to which to compact; None for the newest one."""
-
-    revision: int | None = None
-
-
-class SettingsUpdate(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True):
-    """Settings that can change while the cluster runs."""
-
-    token: str | None = None
-    clock_offset: float | None = None
-    backlog: int | None = None
+    """Compact etcd up to its newest revision."""
 
 
 class SimConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -60,7 +50,7 @@ class SimConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ControlApi:
-    """Handles control requests. Every response contains the values now in force."""
+    """Handles control requests. A response repeats the request."""
 
     cluster: Cluster
     server: SimServer
@@ -83,8 +73,6 @@ class ControlApi:
 
     def routes(self) -> list[web.RouteDef]:
         return [
-            web.get("/sim/state", self._get_state),
-            web.get("/sim/faults", self._get_faults),
             web.get("/sim/truth", self._get_truth),
             web.get("/sim/edits", self._get_edits),
             web.get("/sim/arrivals", self._get_arrivals),
@@ -93,7 +81,6 @@ class ControlApi:
             web.post("/sim/workload", _posted(WorkloadPlan, self.write)),
             web.post("/sim/objects", _posted(ObjectBatch, self.objects)),
             web.post("/sim/compact", _posted(Compaction, self.compact)),
-            web.post("/sim/settings", _posted(SettingsUpdate, self.settings)),
         ]
 
     async def latency(self, body: LatencySetting) -> Any:
@@ -107,28 +94,19 @@ class ControlApi:
             self.cluster.switch_on(body.name, body.resource, body.law)
         else:
             self.cluster.switch_off(body.name, body.resource)
-        return {**_described(FAULTS[body.name]), "resource": body.resource, "on": body.on}
+        return body
 
     async def write(self, body: WorkloadPlan) -> Any:
         self.workload.set(body)
-        return self.workload.state()
+        return body
 
     async def objects(self, body: ObjectBatch) -> Any:
-        started = time.monotonic()
         await self.workload.create(body)
-        return {"created": body.count, "seconds": time.monotonic() - started}
+        return body
 
     async def compact(self, body: Compaction) -> Any:
-        self.cluster.compact(body.revision)
-        return {"compacted": [self.cluster.etcd.compacted]}
-
-    async def settings(self, body: SettingsUpdate) -> Any:
-        changed = {name: value for name, value in msgspec.structs.asdict(body).items() if value is not None}
-        self.cluster.settings = msgspec.structs.replace(self.cluster.settings, **changed)
-        return self.cluster.settings
-
-    async def _get_faults(self, _request: web.Request) -> web.Response:
-        return _json([_described(fault) for fault in FAULTS.values()])
+        self.cluster.etcd.compact(self.cluster.etcd.revision)
+        return body
 
     async def _get_truth(self, request: web.Request) -> web.Response:
         """Return the commits and sends of a resource after a time (monotonic seconds), as columns."""
@@ -146,26 +124,6 @@ class ControlApi:
         """Return the arrival times of all requests after a time (monotonic seconds), whether or not they succeeded."""
         since = float(request.query.get("since", 0.0))
         return _json({"now": time.monotonic(), "at": [at for at in self.server.arrivals if at > since]})
-
-    async def _get_state(self, _request: web.Request) -> web.Response:
-        cluster = self.cluster
-        state = {
-            "now": time.monotonic(),
-            "settings": cluster.settings,
-            "etcds": [{"revision": cluster.etcd.revision, "compacted": cluster.etcd.compacted}],
-            "resources": cluster.state(),
-            "faults": [{**_described(active.fault), "resource": active.resource} for active in cluster.faults],
-            "workload": self.workload.state(),
-            "requests": [
-                {"verb": verb, "code": code, "count": count}
-                for (verb, code), count in sorted(self.server.requests.items())
-            ],
-        }
-        return _json(state)
-
-
-def _described(fault: Fault) -> dict[str, Any]:
-    return {"name": fault.name, "words": fault.words}
 
 
 def _posted(kind: type[Any], act: Callable[[Any], Awaitable[Any]]) -> Callable[[web.Request], Awaitable[web.Response]]:

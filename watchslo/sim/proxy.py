@@ -11,8 +11,6 @@ An HTTP API, at the `control` address that the process prints, controls the runn
     POST /proxy/faults   {"name": "thin-link", "value": 8000, "connections": "open"}
                          {"name": "hole-to-client", "connections": 7}   one connection, by the number in its chunks
                          {"name": "thin-link", "on": false}             see `watchslo.sim.link_faults`
-    GET  /proxy          number of connections, and the faults of new connections
-    GET  /proxy/faults   all link faults
     GET  /proxy/chunks   ?since=SECONDS   chunks that have been forwarded to clients; when each open connection got
                                           the last bytes of its client
     GET  /proxy/edits    ?since=SECONDS   events that faults have edited, and how many were seen and edited in all
@@ -34,7 +32,7 @@ from aiohttp import web
 from watchslo.errors import ConfigError, WatchsloError
 from watchslo.sim import process
 from watchslo.sim.delay_law import parse_law
-from watchslo.sim.link_faults import LINK_FAULTS, ConnectionSelection
+from watchslo.sim.link_faults import ConnectionSelection
 from watchslo.sim.tcp_proxy import HostPort, TcpProxy
 
 
@@ -67,22 +65,6 @@ def control(proxy: TcpProxy) -> web.Application:
             proxy.switch_off(body.name)
         return body
 
-    async def state(_request: web.Request) -> web.Response:
-        state = {
-            "law": proxy.law.text,
-            "connections": len(proxy.connections),
-            "coming": proxy.new_connection_faults,
-        }
-        return _json(state)
-
-    async def faults(_request: web.Request) -> web.Response:
-        return _json(
-            [
-                {"name": each.name, "words": each.words, "value": each.usual, "unit": each.unit, "about": each.about}
-                for each in LINK_FAULTS.values()
-            ]
-        )
-
     async def chunks(request: web.Request) -> web.Response:
         since = float(request.query.get("since", 0.0))
         asked = {str(number): connection.to_server.read_at for number, connection in proxy.connections.items()}
@@ -99,8 +81,6 @@ def control(proxy: TcpProxy) -> web.Application:
         [
             web.post("/proxy", _posted(DelaySetting, set_law)),
             web.post("/proxy/faults", _posted(LinkFaultSwitch, fault)),
-            web.get("/proxy", state),
-            web.get("/proxy/faults", faults),
             web.get("/proxy/chunks", chunks),
             web.get("/proxy/edits", edits),
         ]

@@ -105,9 +105,6 @@ class ResourceServer(Protocol):
     def set_capacity(self, changes: int) -> None:
         """Set the maximum number of changes in the watch cache."""
 
-    def state(self) -> dict[str, int | bool]:
-        """Return the state of the watch cache."""
-
     def stop(self) -> None:
         """End all watches cleanly."""
 
@@ -177,9 +174,6 @@ class UncachedResource:
 
     def set_capacity(self, changes: int) -> None:
         """Do nothing: there is no watch cache."""
-
-    def state(self) -> dict[str, int | bool]:
-        return {"cached": False}
 
     def stop(self) -> None:
         _close_all(self.watches)
@@ -273,14 +267,6 @@ class CachedResource:
 
     def set_capacity(self, changes: int) -> None:
         self.cache.set_capacity(changes)
-
-    def state(self) -> dict[str, int | bool]:
-        return {
-            "cached": True,
-            "revision": self.cache.revision,
-            "oldest": self.cache.oldest,
-            "behind": len(self._channel),
-        }
 
     def stop(self) -> None:
         self._channel.close()

@@ -112,12 +112,10 @@ Handler = Callable[[web.Request, RequestTarget], Awaitable[web.StreamResponse]]
 class SimServer:
     """Serves the Kubernetes API of a cluster.
 
-    `requests` counts responses by verb and status code; a watch counts when it opens. `arrivals` holds the arrival
-    times of the last requests (monotonic seconds), whether or not they succeed.
+    `arrivals` holds the arrival times of the last requests (monotonic seconds), whether or not they succeed.
     """
 
     def __init__(self, cluster: Cluster, random: Random) -> None:
-        self.requests: dict[tuple[str, int], int] = {}
         self.arrivals: deque[float] = deque(maxlen=_MAX_ARRIVALS)
         self._cluster = cluster
         self._random = random
@@ -140,21 +138,15 @@ class SimServer:
             self._authenticate(request)
             target = parse_path(request.path)
             verb = self._verb(request, target) if target else verb
-            response = await (self._inject_fault(request, target, verb) or self._answer(request, target, verb))
+            return await (self._inject_fault(request, target, verb) or self._answer(request, target, verb))
         except status.StatusError as error:
-            response = _refusal(error, request.headers.get("Accept", ""))
-        if isinstance(response, web.Response):  # a watch was counted when it opened
-            self._count(verb, response.status)
-        return response
+            return _refusal(error, request.headers.get("Accept", ""))
 
     async def set_headers(self, _request: web.Request, response: web.StreamResponse) -> None:
         """Set the headers of every response: the apiserver's time in whole seconds, and no caching."""
         response.headers["Date"] = formatdate(int(self._cluster.wall()), usegmt=True)
         response.headers["Cache-Control"] = "no-cache, private"
         response.headers.popall("Server", None)
-
-    def _count(self, verb: str, code: int) -> None:
-        self.requests[verb, code] = self.requests.get((verb, code), 0) + 1
 
     def _authenticate(self, request: web.Request) -> None:
         token = self._cluster.settings.token
@@ -204,7 +196,6 @@ class SimServer:
         async with self._cluster.watch(options, selector, encoder, deadline) as watch:
             with suppress(ConnectionError, TimeoutError):  # the client disconnects, or the watch reaches its deadline
                 await response.prepare(request)
-                self._count("watch", response.status)
                 await _send_initial_lines(response, watch)
                 watch.start(WatchBody(_transport(request)))
                 await asyncio.wait_for(watch.done.wait(), deadline - time.monotonic())

@@ -1,7 +1,6 @@
 """Starts and stops a complete simulation: cluster, HTTP server, control API and workload."""
 
 import asyncio
-import contextlib
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -38,7 +37,7 @@ async def simulated(
     runner = await listen(_application(server, control), host, port, tls)
     try:
         await control.start(config)
-        async with _identity_lease(cluster) if config.cluster.identity else contextlib.nullcontext():
+        async with _identity_lease(cluster):
             yield f"{'https' if tls else 'http'}://{host}:{runner.addresses[0][1]}"
     finally:
         await workload.stop()

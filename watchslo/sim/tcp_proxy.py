@@ -132,11 +132,6 @@ class TcpProxy:
             fault.stop(connection)
         return fault
 
-    @property
-    def new_connection_faults(self) -> list[str]:
-        """Names of the faults that the proxy starts on each new connection."""
-        return list(self._new_connection_faults)
-
     def _update_accepting(self) -> None:
         if any(fault.stops_accepting for fault, _ in self._new_connection_faults.values()):
             self._accepting.clear()

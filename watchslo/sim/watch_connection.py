@@ -29,6 +29,9 @@ _TIMER_TOLERANCE_SECONDS = 0.01
 _NOT_STARTED = "not started"
 """The reason to hold the channel until `start`."""
 
+_MAX_BACKLOG_BYTES = 4 << 20
+"""More bytes that wait for a slow client make the apiserver close its watch."""
+
 _LINES_PER_PORTION = 200
 """Few enough that the event loop serves other watches between two portions."""
 
@@ -88,7 +91,7 @@ class WatchEnvironment:
 
     `bookmark` returns the revision of a bookmark, or None if the resource has none. `law` returns the delay law of
     events to the client. `sends` records the times of sent events, and `edits` what
-    faults changed. A watch with more than `backlog` waiting bytes is closed.
+    faults changed.
     """
 
     bookmark: Callable[[], int | None]
@@ -96,7 +99,6 @@ class WatchEnvironment:
     random: Random
     sends: RevisionLog
     edits: EditLog
-    backlog: int
 
 
 EncodedEvents = dict[tuple[ObjectEncoder, bool], bytes]
@@ -260,7 +262,7 @@ class WatchConnection:
 
     def _write(self, body: ResponseBody, data: bytes) -> None:
         body.write(data)
-        if body.backlog() > self._environment.backlog:
+        if body.backlog() > _MAX_BACKLOG_BYTES:
             self.close()
 
     def _schedule_bookmark(self, wait: float) -> None:

@@ -170,9 +170,6 @@ class Workload:
             writer.stop()
         await asyncio.gather(*(writer.task for writer in self._writers.values()), return_exceptions=True)
 
-    def state(self) -> dict[str, object]:
-        return {name: {"plan": writer.plan, "written": writer.written} for name, writer in self._writers.items()}
-
 
 def _resolve(cluster: Cluster, resource: str, namespace: str) -> tuple[ResourceKind, str | None]:
     """Return the kind and namespace (None for a cluster-scoped resource) to write to.

@@ -75,9 +75,6 @@ class Api:
         assert answer.code == 200, answer.text
         return answer.json
 
-    async def state(self) -> Any:
-        return (await self.get("/sim/state")).json
-
     async def configmap(self, name: str, collection: str = CONFIGMAPS, **labels: str) -> int:
         """Create a ConfigMap and return its revision."""
         return (await self.write("POST", collection, {"metadata": {"name": name, "labels": labels}})).revision

@@ -18,10 +18,5 @@ async def test_identity_lease_is_renewed_each_ten_seconds(simulate: Simulate) ->
     assert (instant(later) - instant(first)).total_seconds() == pytest.approx(10.0, abs=0.01)
 
 
-async def test_cluster_may_have_no_identity_lease(simulate: Simulate) -> None:
-    api = await simulate(identity=False)
-    assert (await api.get(APISERVER_LEASES)).json["items"] == []
-
-
 def instant(lease: dict[str, dict[str, str]]) -> datetime:
     return datetime.fromisoformat(lease["spec"]["renewTime"])

@@ -34,7 +34,7 @@ async def test_object_batch_is_created() -> None:
     workload = Workload(simulated, Random(7))
     await workload.create(ObjectBatch("nodes", 150))
     await workload.create(ObjectBatch("pods", 3, namespace="kube-system"))
-    assert (simulated.state()["nodes"]["objects"], simulated.state()["pods"]["objects"]) == (150, 3)
+    assert (len(simulated.etcd.table("nodes")), len(simulated.etcd.table("pods"))) == (150, 3)
     simulated.stop()
 
 
@@ -48,7 +48,7 @@ async def test_bursty_writer_keeps_the_number_of_objects_of_its_plan() -> None:
     numbers = set()
     for _ in range(200):
         await asyncio.sleep(0.01)
-        numbers.add(simulated.state()[plan.resource]["objects"])
+        numbers.add(len(simulated.etcd.table(plan.resource)))
     written = workload._writers[plan.resource].written
     await workload.stop()
     simulated.stop()
