@@ -7,7 +7,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import partial
 from random import Random
 
@@ -171,9 +170,6 @@ class Cluster:
         start = await server.start_watch(options, selector)
         if start.refusal and self.faults.closes_silently(kind.stored):
             start = WatchStart(0, over=True)
-        is_withheld = encoder.omits_objects and self.faults.withholds_tables(kind.stored)
-        if is_withheld:
-            start = replace(start, objects=(), missed=())
         self._last_watch += 1
         hops = (SimHop.ENCODING, SimHop.CLIENT) if encoder.form is ObjectForm.OBJECT else (SimHop.CLIENT,)
         delays = [self._delays.hop_delay(hop, kind.stored) for hop in hops]
@@ -190,7 +186,7 @@ class Cluster:
             ),
             self.faults.resume_edits(kind.stored) if start.resumes else {},
         )
-        if not (start.over or start.refusal or is_withheld):  # a watch that ends at once receives no changes
+        if not (start.over or start.refusal):  # a watch that ends at once receives no changes
             server.watches.add(watch)
         try:
             yield watch
@@ -286,7 +282,8 @@ class Cluster:
     def _disrupt(self, disruption: WatchDisruption, active: ActiveFault) -> None:
         """Disrupt open watches now, and schedule the next time."""
         self._cancel_repeat(active.fault.name, active.resource)
-        _DISRUPTIONS[disruption](self, self._servers_of(active.resource), active.fault)
+        for server in self._servers_of(active.resource):
+            _DISRUPTIONS[disruption](server, active.fault)
         timer = asyncio.get_running_loop().call_later(active.fault.every, self._disrupt, disruption, active)
         self._repeat_timers[active.fault.name, active.resource] = timer
 
@@ -294,19 +291,6 @@ class Cluster:
         timer = self._repeat_timers.pop((name, resource), None)
         if timer:
             timer.cancel()
-
-
-_Disruption = Callable[[Cluster, list[ResourceServer], Fault], None]
-
-
-def _for_each(disrupt: Callable[[ResourceServer, Fault], None]) -> _Disruption:
-    """Return a disruption that applies `disrupt` to each resource."""
-
-    def disrupt_all(_cluster: Cluster, servers: list[ResourceServer], fault: Fault) -> None:
-        for server in servers:
-            disrupt(server, fault)
-
-    return disrupt_all
 
 
 def _edit(server: ResourceServer, fault: Fault) -> None:
@@ -327,11 +311,10 @@ def _cut(server: ResourceServer, _fault: Fault) -> None:
         watch.cut()
 
 
-_DISRUPTIONS: dict[WatchDisruption, _Disruption] = {
-    WatchDisruption.EXPIRE: _for_each(lambda server, _fault: server.expire()),
-    WatchDisruption.FORGET: _for_each(lambda server, _fault: server.drop_revisions()),
-    WatchDisruption.COMPACT: lambda cluster, _servers, _fault: cluster.etcd.compact(cluster.etcd.revision),
-    WatchDisruption.EDIT: _for_each(_edit),
-    WatchDisruption.INJECT: _for_each(_inject),
-    WatchDisruption.CUT: _for_each(_cut),
+_DISRUPTIONS: dict[WatchDisruption, Callable[[ResourceServer, Fault], None]] = {
+    WatchDisruption.EXPIRE: lambda server, _fault: server.expire(),
+    WatchDisruption.FORGET: lambda server, _fault: server.drop_revisions(),
+    WatchDisruption.EDIT: _edit,
+    WatchDisruption.INJECT: _inject,
+    WatchDisruption.CUT: _cut,
 }

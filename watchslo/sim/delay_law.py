@@ -40,10 +40,6 @@ def _normal(mean: float, deviation: float) -> Draw:
     return lambda _now, random: max(0.0, random.gauss(mean, deviation))
 
 
-def _exponential(mean: float) -> Draw:
-    return lambda _now, random: random.expovariate(1 / mean)
-
-
 def _bimodal(fast: float, slow: float, share: float) -> Draw:
     """Return `slow` for a `share` of the draws and `fast` for the rest."""
     return lambda _now, random: slow if random.random() < share else fast
@@ -64,7 +60,6 @@ LAWS: dict[str, tuple[Callable[..., Draw], str]] = {
     "constant": (_constant, "DELAY"),
     "lognormal": (_lognormal, "MEDIAN SIGMA"),
     "normal": (_normal, "MEAN DEVIATION"),
-    "exponential": (_exponential, "MEAN"),
     "bimodal": (_bimodal, "FAST SLOW SHARE"),
     "alternating": (_alternating, "FIRST SECOND PERIOD"),
     "hold": (_hold, "LENGTH PERIOD"),

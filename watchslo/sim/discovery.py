@@ -18,23 +18,17 @@ def _names(kind: ResourceKind) -> Document:
     }
 
 
-def aggregated(kinds: Collection[ResourceKind], *, core: bool, stale: Collection[str]) -> Document:
-    """Return the aggregated discovery document of the core group or of all other groups.
-
-    A stale group's own apiserver does not respond: the document names the group without its resources.
-    """
+def aggregated(kinds: Collection[ResourceKind], *, core: bool) -> Document:
+    """Return the aggregated discovery document of the core group or of all other groups."""
     groups = dict.fromkeys(kind.group for kind in kinds if (kind.group == "") == core)
     items = [
-        {"metadata": {"name": name} if name else {}, "versions": [_aggregated_version(kinds, name, name in stale)]}
-        for name in groups
+        {"metadata": {"name": name} if name else {}, "versions": [_aggregated_version(kinds, name)]} for name in groups
     ]
     head = {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}}
     return {**head, "items": items}
 
 
-def _aggregated_version(kinds: Collection[ResourceKind], name: str, stale: bool) -> Document:  # noqa: FBT001 - a property of the group
-    if stale:
-        return {"version": "v1", "freshness": "Stale"}
+def _aggregated_version(kinds: Collection[ResourceKind], name: str) -> Document:
     resources = [_aggregated_resource(kind) for kind in kinds if kind.group == name]
     return {"version": "v1", "resources": resources, "freshness": "Current"}
 

@@ -144,11 +144,6 @@ class ObjectEncoder:
         """Return an encoder with metadata in its rows: the annotation that ends the initial events needs it."""
         return replace(self, include="Metadata")
 
-    @property
-    def omits_objects(self) -> bool:
-        """Whether it makes Tables whose rows have neither an object nor its metadata."""
-        return self.form is ObjectForm.TABLE and self.include == "None"
-
 
 def _column(name: str) -> dict[str, Any]:
     return {"name": name, "type": "string", "format": "", "description": "", "priority": 0}

@@ -31,7 +31,6 @@ class WatchDisruption(Enum):
 
     EXPIRE = "expire"
     FORGET = "forget"
-    COMPACT = "compact"
     EDIT = "edit"
     INJECT = "inject"
     CUT = "cut"
@@ -62,10 +61,9 @@ class Fault:
     `law` replaces the delay law of the hop. `held` blocks the hop. The `disruption` repeats `every` so many seconds;
     `line` is the line that it injects. `edit` changes the next events of one
     watch of each resource, or, with `on_resume`, the first events of every watch that resumes from a revision.
-    `stale` marks the resource's group as stale in discovery. `clock` is how far the apiserver's clock is ahead, in
-    seconds. `window` is the number of changes that watch caches keep. With `closes_silently`, the apiserver ends a
-    watch cleanly if it cannot resume it, where it would otherwise send a 410. With `withholds_tables`, watches of
-    Tables without objects deliver no event, as through a proxy that looks at the objects to decide what to pass on.
+    `clock` is how far the apiserver's clock is ahead, in seconds. `window` is the number of changes that watch caches
+    keep. With `closes_silently`, the apiserver ends a watch cleanly if it cannot resume it, where it would otherwise
+    send a 410.
     """
 
     name: str
@@ -80,10 +78,8 @@ class Fault:
     edit: EventEdit | None = None
     on_resume: bool = False
     clock: float = 0.0
-    stale: bool = False
     window: int = 0
     closes_silently: bool = False
-    withholds_tables: bool = False
 
 
 def _forbidden(kind: ResourceKind | None, verb: str, namespace: str | None) -> status.StatusError:
@@ -102,30 +98,23 @@ _PAGE = "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gate
 _UNAUTHORIZED = _refuse(401, "Unauthorized", "Unauthorized")
 _COMPACTED = _refuse(410, "Expired", status.WATCH_COMPACTED)
 _TOO_MANY_REQUESTS = _refuse(429, "TooManyRequests", "too many requests, please try again later", 1)
-_ETCD_TIMEOUT = _refuse(500, "InternalError", "etcdserver: request timed out")
-_SHUTTING_DOWN = _refuse(503, "ServiceUnavailable", "apiserver is shutting down")
-_TIMEOUT = _refuse(504, "Timeout", "the server was unable to complete the request in time")
 
 _FAULTS = (
     Fault("slow-watch", "events leave the watch cache late", SimHop.CLIENT, law="lognormal 800ms 0.6"),
     Fault("slow-encoding", "whole objects leave the watch cache late, unlike metadata and Tables", SimHop.ENCODING,
           law="normal 900ms 200ms"),
     Fault("slow-cache", "the watch cache lags behind etcd", SimHop.STORAGE, law="normal 600ms 150ms"),
-    Fault("bursts", "events are held for 2 s in every 6 s", SimHop.CLIENT, law="hold 2s 6s"),
     Fault("parked-watch", "watches stay open, pause for 4 s in every 8 s and then get what they missed", SimHop.CLIENT,
           law="hold 4s 8s"),
     Fault("tail", "one event in fifty is 3 s late and delays the events behind it", SimHop.CLIENT,
           law="bimodal 20ms 3s 0.02"),
     Fault("stalled-stream", "open watches stay open but deliver nothing", SimHop.CLIENT, held=True),
-    Fault("withheld-tables", "watches of Tables without objects stay open but deliver nothing", withholds_tables=True),
     Fault("frozen-cache", "the watch cache receives nothing from etcd", SimHop.STORAGE, held=True),
     Fault("expired", "every 5 s all watches end with 410 and the watch caches drop their windows",
           disruption=WatchDisruption.EXPIRE),
     Fault("stale-close", "every 20 s all watches end; watches that resume end at once, cleanly and without an event",
           disruption=WatchDisruption.FORGET, every=20.0, closes_silently=True),
     Fault("short-history", "watch caches keep at most 20 changes", window=20),
-    Fault("compacted", "etcd is compacted every second, and watch caches keep at most 20 changes",
-          disruption=WatchDisruption.COMPACT, every=1.0, window=20),
     Fault("lost-event", "every 5 s one watch loses one event and continues with the next",
           disruption=WatchDisruption.EDIT, edit=event_edits.LOSE),
     Fault("lost-range", "every 5 s one watch loses ten events in a row and continues with the next",
@@ -148,9 +137,6 @@ _FAULTS = (
     Fault("throttled", "half of the reads are refused with 429",
           response=FaultResponse(_READS, 0.5, _TOO_MANY_REQUESTS)),
     Fault("overloaded", "every request is refused with 429", response=FaultResponse(refusal=_TOO_MANY_REQUESTS)),
-    Fault("errors", "half of the reads fail with 500", response=FaultResponse(_READS, 0.5, _ETCD_TIMEOUT)),
-    Fault("busy", "every request fails with 504", response=FaultResponse(refusal=_TIMEOUT)),
-    Fault("unavailable", "every request fails with 503", response=FaultResponse(refusal=_SHUTTING_DOWN)),
     Fault("empty-watch", "watches end as soon as they are open, cleanly and without an event",
           response=FaultResponse(("watch",), body="", content_type="application/json")),
     Fault("garbage", "every 5 s each watch carries a line that is not valid JSON", disruption=WatchDisruption.INJECT,
@@ -168,7 +154,6 @@ _FAULTS = (
     Fault("unreachable", "every connection is cut at its first request", response=FaultResponse()),
     Fault("forbidden", "access to the resource is forbidden", response=FaultResponse(ALL_VERBS, refusal=_forbidden)),
     Fault("unauthorized", "the token is refused", response=FaultResponse(refusal=_UNAUTHORIZED)),
-    Fault("stale-group", "discovery lists the resource's group as stale, without its resources", stale=True),
     Fault("clock-step", "the apiserver's clock is one hour ahead", clock=3600.0),
 )  # fmt: skip  # one entry reads as one sentence
 
@@ -222,14 +207,8 @@ class Faults:
     def held(self, hop: SimHop, resource: str) -> bool:
         return any(active.fault.hop is hop and active.fault.held for active in self._matching(resource))
 
-    def stale(self, resource: str) -> bool:
-        return any(active.fault.stale for active in self._matching(resource))
-
     def closes_silently(self, resource: str) -> bool:
         return any(active.fault.closes_silently for active in self._matching(resource))
-
-    def withholds_tables(self, resource: str) -> bool:
-        return any(active.fault.withholds_tables for active in self._matching(resource))
 
     def resume_edits(self, resource: str) -> dict[str, EventEdit]:
         """The edits of the first events of a watch that resumes, by the names of their faults."""

@@ -15,7 +15,6 @@ from enum import StrEnum
 from typing import Any
 
 from watchslo.errors import ConfigError
-from watchslo.sim.delay_law import DelayLaw, parse_law
 from watchslo.sim.pipe import FilterResult, Pipe
 from watchslo.sim.proxied_connection import CloseMode, ProxiedConnection
 
@@ -41,19 +40,6 @@ class _Truncator:
         passed = data[: self._left]
         self._left -= len(passed)
         return FilterResult(passed, over=not self._left)
-
-
-class _Corruptor:
-    """Inverts some bytes in the middle of the data. Inverted ASCII is invalid in every encoding of JSON."""
-
-    def __init__(self, left: float) -> None:
-        self._left = int(left)
-
-    def __call__(self, data: bytes, _before: bytes) -> FilterResult:
-        first = len(data) // 2
-        wrong = bytes(byte ^ 0xFF for byte in data[first : first + self._left])
-        self._left -= len(wrong)
-        return FilterResult(data[:first] + wrong + data[first + len(wrong) :])
 
 
 class _LongLineInserter:
@@ -111,10 +97,6 @@ def _share(value: object) -> float:
     return _number(value)
 
 
-def _law(value: object) -> DelayLaw:
-    return parse_law(str(value))
-
-
 def _none(value: object) -> None:
     if value is not None:
         raise ConfigError(f"this fault takes no value. Remove {value!r}.")
@@ -139,10 +121,6 @@ class LinkFault:
     stops_accepting: bool = False
 
 
-def _set_law(connection: ProxiedConnection, law: DelayLaw | None) -> None:
-    connection.law = law
-
-
 def _holding(name: str, *pipes: str) -> StartAndStop:
     """Return the functions that hold and release these pipes of a connection."""
 
@@ -153,7 +131,7 @@ def _holding(name: str, *pipes: str) -> StartAndStop:
     return lambda connection, _value: hold(connection, held=True), lambda connection: hold(connection, held=False)
 
 
-def _filtering(name: str, make_filter: Callable[[float], _Truncator | _Corruptor | _LongLineInserter]) -> StartAndStop:
+def _filtering(name: str, make_filter: Callable[[float], _Truncator | _LongLineInserter]) -> StartAndStop:
     """Return the functions that add a filter to the bytes to the client, and remove it."""
     return (
         lambda connection, value: connection.to_client.add_filter(name, make_filter(value)),
@@ -178,8 +156,6 @@ def _cutting(mode: CloseMode) -> StartAndStop:
 
 _ONCE = ConnectionSelection.OPEN
 _TABLE = (
-    LinkFault("late-link", "all bytes from the apiserver are late",
-              _set_law, lambda connection: _set_law(connection, None), _law, "normal 500ms 100ms", "delay law"),
     LinkFault("thin-link", "each connection carries at most 64 kbit/s to its client",
               lambda connection, rate: connection.to_client.throttle(rate),
               lambda connection: connection.to_client.throttle(math.inf), _positive, 8000, "bytes per second"),
@@ -200,20 +176,14 @@ _TABLE = (
     LinkFault("reset", "connections are reset by an intermediary", *_cutting(CloseMode.RST), about=_ONCE),
     LinkFault("truncated", "connections are closed in the middle of a response",
               *_filtering("truncated", _Truncator), _number, 100, "bytes before the end", _ONCE),
-    LinkFault("corrupted", "some bytes of a response are changed in transit",
-              *_filtering("corrupted", _Corruptor), _positive, 1, "bytes", _ONCE),
     LinkFault("long-line", "each watch carries a line of many MiB",
               *_filtering("long-line", _LongLineInserter), _positive, 20, "MiB", _ONCE),
     LinkFault("lossy", "watches lose one event in a hundred",
               *_editing("lossy"), _share, 0.01, "share of events"),
-    LinkFault("lossy-deletes", "watches lose one DELETED event in ten",
-              *_editing("lossy-deletes"), _share, 0.1, "share of DELETED events"),
     LinkFault("duplicating", "watches get one event in a hundred twice",
               *_editing("duplicating"), _share, 0.01, "share of events"),
     LinkFault("swapping", "watches get one event in a hundred after the next one",
               *_editing("swapping"), _share, 0.01, "share of events"),
-    LinkFault("retyping", "watches get one MODIFIED event in a hundred as ADDED",
-              *_editing("retyping"), _share, 0.01, "share of MODIFIED events"),
 )  # fmt: skip  # one entry reads as one sentence
 
 LINK_FAULTS: dict[str, LinkFault] = {fault.name: fault for fault in _TABLE}

@@ -29,13 +29,13 @@ class CloseMode(Enum):
 class ProxiedConnection:
     """Forwards bytes in both directions between a client and a server.
 
-    `law` on the connection overrides the proxy's law for bytes to the client; None removes the override. `written` is
-    called with the size of each write to the client, and with the arrival time of its bytes (monotonic seconds).
+    `written` is called with the size of each write to the client, and with the arrival time of its bytes (monotonic
+    seconds).
     """
 
     def __init__(
         self,
-        proxy_law: Callable[[], DelayLaw],
+        law: Callable[[], DelayLaw],
         random: Random,
         written: Callable[[int, float], None],
         client_socket: socket.socket,
@@ -43,9 +43,8 @@ class ProxiedConnection:
         server: StreamPair,
         editor: WatchEditor,
     ) -> None:
-        self.law: DelayLaw | None = None
         self.editor = editor
-        self.to_client = Pipe(server[0], client[1], lambda: self.law or proxy_law(), random, editor.edit, written)
+        self.to_client = Pipe(server[0], client[1], law, random, editor.edit, written)
         self.to_server = Pipe(
             client[0], server[1], lambda: NO_DELAY, random, editor.observe, lambda _size, _received: None
         )

@@ -19,10 +19,8 @@ from watchslo.sim.http_framing import HttpFraming, MessageHead, MessagePart
 
 LINE_EDITS: dict[str, EventEdit] = {
     "lossy": event_edits.LOSE,
-    "lossy-deletes": event_edits.LOSE_DELETED,
     "duplicating": event_edits.DUPLICATE,
     "swapping": event_edits.SWAP,
-    "retyping": event_edits.RETYPE,
 }
 """The edits by the names of their link faults."""
 
@@ -130,8 +128,7 @@ class WatchEditor:
         if not match:
             return [*self._release(LINE_EDITS), line]
         self._seen()
-        kind = match[1].decode()
-        name = None if self._editor.armed else self._drawn(kind)
+        name = None if self._editor.armed else self._drawn()
         if not (name or self._editor.armed):
             return [line]
         revision = _revision(line)
@@ -139,14 +136,11 @@ class WatchEditor:
             return [*self._release(LINE_EDITS), line]
         if name:
             self._editor.arm(name, LINE_EDITS[name])
-        return map(_line, self._editor.edited(WatchEvent(kind, revision, line)))
+        return [event.content for event in self._editor.edited(WatchEvent(match[1].decode(), revision, line))]
 
-    def _drawn(self, kind: str) -> str | None:
-        """Return the fault that edits an event of this type; None for most events."""
-        for name, share in self._shares.items():
-            if LINE_EDITS[name].only in ("", kind) and self._random.random() < share:
-                return name
-        return None
+    def _drawn(self) -> str | None:
+        """Return the fault that edits an event; None for most events."""
+        return next((name for name, share in self._shares.items() if self._random.random() < share), None)
 
     def _release(self, names: Iterable[str]) -> list[bytes]:
         """End the edits by these faults, and return the lines that they withhold."""
@@ -155,11 +149,6 @@ class WatchEditor:
 
 def _chunk(line: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(line), line)
-
-
-def _line(event: WatchEvent) -> bytes:
-    """Return the line of an event whose type may have changed."""
-    return _EVENT.sub(b'{"type":"%b"' % event.type.encode(), event.content, count=1)
 
 
 def _revision(line: bytes) -> int | None:

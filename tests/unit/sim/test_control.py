@@ -92,24 +92,13 @@ async def test_arrivals_include_requests_that_fail(simulate: Simulate) -> None:
     assert len((await api.get(f"/sim/arrivals?since={between}")).json["at"]) == 2
 
 
-@pytest.mark.parametrize(("name", "code"), [("throttled", 429), ("errors", 500), ("gone", 410)])
+@pytest.mark.parametrize(("name", "code"), [("throttled", 429), ("gone", 410)])
 async def test_partial_fault_fails_some_watches(simulate: Simulate, name: str, code: int) -> None:
     api = await simulate()
     await api.control("faults", {"name": name})
     query = f"watch=1&timeoutSeconds=1&resourceVersion={5}&sendInitialEvents=x"  # answered with 422 without a fault
     codes = {(await api.get(f"{CONFIGMAPS}?{query}")).code for _ in range(40)}
     assert codes == {code, 422}
-
-
-async def test_stale_group_fault_marks_only_that_group_stale(simulate: Simulate) -> None:
-    api = await simulate()
-    await api.control("faults", {"name": "stale-group", "resource": "leases.coordination.k8s.io"})
-    accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-    groups = {
-        group["metadata"]["name"]: group["versions"][0]["freshness"]
-        for group in (await api.get("/apis", accept)).json["items"]
-    }
-    assert (groups["coordination.k8s.io"], groups["apps"]) == ("Stale", "Current")
 
 
 async def test_garbage_fault_repeats_until_switched_off(simulate: Simulate) -> None:

@@ -49,8 +49,8 @@ def encodings() -> Iterator[tuple[str, list[str]]]:
 
 def documents() -> list[str]:
     found: list[Any] = [
-        discovery.aggregated([PODS, DEPLOYMENTS], core=True, stale=()),
-        discovery.aggregated([PODS, DEPLOYMENTS], core=False, stale={"apps"}),
+        discovery.aggregated([PODS, DEPLOYMENTS], core=True),
+        discovery.aggregated([PODS, DEPLOYMENTS], core=False),
     ]
     return list(map(json.dumps, found))
 

@@ -30,19 +30,3 @@ async def test_fault_repeats_until_it_is_switched_off(simulate: Simulate) -> Non
     seen = [await watch.revision() for _ in range(len(written) + len(wrong))]
     assert seen == sorted([*written, *wrong])
     assert written[-1] not in wrong
-
-
-async def test_tables_without_objects_are_withheld_from_watches(simulate: Simulate) -> None:
-    api = await simulate()
-    start = await api.newest()
-    await switch(api, "withheld-tables")
-    before = await api.configmap("a")
-    table, path = "application/json;as=Table;g=meta.k8s.io;v=v1", f"{CONFIGMAPS}?watch=1&resourceVersion={start}"
-    without = await api.watch(f"{path}&includeObject=None", table)
-    line = asyncio.create_task(without.line())
-    whole = [await api.watch(path, table), await api.watch(path)]
-    after = await api.configmap("b")
-    for watch in whole:
-        assert [await watch.revision(), await watch.revision()] == [before, after]
-    assert not line.done()
-    line.cancel()

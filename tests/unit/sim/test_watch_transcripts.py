@@ -62,6 +62,9 @@ class Played:
         names = [item["metadata"]["name"] for item in answer.json.get("items", ())]
         return " ".join([str(answer.code), *names, f"at {metadata.get('resourceVersion')}"])
 
+    async def compact(self) -> None:
+        await self._api.control("compact")
+
     async def on(self, fault: str) -> None:
         await self._api.control("faults", {"name": fault})
 
