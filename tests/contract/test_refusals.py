@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from tests.contract.backend import Backend
+from tests.contract.backend import Backend, real
 from tests.contract.cluster import CONFIGMAPS, EVENTS, NODES, SECRETS, Author, Cluster, client_of
 from tests.contract.judge import refusal
 from tests.contract.watch import EVERYTHING, Watch, now, starting
@@ -102,6 +102,7 @@ async def test_cached_list_with_an_invalid_revision_is_refused(writer: Writer, b
     assert failure.status == (400 if backend.consistent_from_cache else 500)
 
 
+@real("a simulated apiserver refuses it as a bad request")
 async def test_watch_with_an_invalid_revision_is_an_internal_error(writer: Writer) -> None:
     failure = await refusal(writer, CONFIGMAPS.path("default"), Phase.OPEN, watch="1", resourceVersion="abc")
     assert (failure.status, failure.reason) == (500, Reason.SERVER_ERROR)

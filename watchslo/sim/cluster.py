@@ -111,11 +111,11 @@ class Cluster:
         """Store a new object.
 
         Raises:
-            StatusError: 400, 404 for an unknown namespace, 409 if the object exists, 422.
+            StatusError: 404 for an unknown namespace, 409 if the object exists.
         """
         if kind.namespaced:
             self.get(BUILT_IN["namespaces"], None, namespace or "")
-        obj = self._registry.create(kind, namespace, body, self.wall())
+        obj = self._registry.create(namespace, body, self.wall())
         name = obj["metadata"]["name"]
         key = kind.object_key(namespace, name)
         if self.etcd.table(kind.stored).get(key):
@@ -128,10 +128,10 @@ class Cluster:
         """Store the new version that `change` makes of an object; do nothing if both are equal.
 
         Raises:
-            StatusError: 404, 409 if the new version carries another resourceVersion than the old one.
+            StatusError: 404 if it does not exist.
         """
         old = self.get(kind, namespace, name)
-        new = self._registry.replace(kind, old, change(old))
+        new = self._registry.replace(old, change(old))
         return old if new is old else self._put(kind, kind.object_key(namespace, name), new)
 
     def delete(self, kind: ResourceKind, namespace: str | None, name: str) -> Object:
@@ -160,11 +160,7 @@ class Cluster:
     async def watch(
         self, options: ListOptions, selector: ObjectSelector, encoder: ObjectEncoder, deadline: float
     ) -> AsyncIterator[WatchConnection]:
-        """Open a watch, which receives every new change until the context ends.
-
-        Raises:
-            StatusError: 500 for an invalid revision.
-        """
+        """Open a watch, which receives every new change until the context ends."""
         kind = encoder.kind
         server = self.resource_server(kind)
         start = await server.start_watch(options, selector)

@@ -7,15 +7,7 @@ from watchslo.sim.kinds import ResourceKind
 
 Document = dict[str, Any]
 
-_STATUS_VERBS = ("get", "patch", "update")
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-
-
-def _names(kind: ResourceKind) -> Document:
-    return {
-        **({"shortNames": kind.short_names} if kind.short_names else {}),
-        **({"categories": kind.categories} if kind.categories else {}),
-    }
 
 
 def aggregated(kinds: Collection[ResourceKind], *, core: bool) -> Document:
@@ -34,14 +26,11 @@ def _aggregated_version(kinds: Collection[ResourceKind], name: str) -> Document:
 
 
 def _aggregated_resource(kind: ResourceKind) -> Document:
-    response = {"group": "", "version": "", "kind": kind.kind}
-    subresource = {"subresource": "status", "responseKind": response, "verbs": _STATUS_VERBS}
     return {
         "resource": kind.plural,
-        "responseKind": response,
+        "responseKind": {"group": "", "version": "", "kind": kind.kind},
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": kind.singular,
         "verbs": kind.verbs,
-        **_names(kind),
-        **({"subresources": [subresource]} if kind.status else {}),
+        "shortNames": kind.short_names,
     }

@@ -6,38 +6,22 @@ from random import Random
 from typing import Any
 from uuid import UUID
 
-from watchslo.sim import status
-from watchslo.sim.kinds import Object, ResourceKind, timestamp
+from watchslo.sim.kinds import Object, timestamp
 
-_SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-_METADATA_ORDER = ("name", "generateName", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp")
+_METADATA_ORDER = ("name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp")
 
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """Makes new objects and new versions of objects; `random` supplies names and UIDs."""
+    """Makes new objects and new versions of objects; `random` supplies UIDs."""
 
     random: Random
 
-    def create(self, kind: ResourceKind, namespace: str | None, body: Object, wall: float) -> Object:
-        """Return the object that a POST creates.
-
-        Raises:
-            StatusError: 400 for a different namespace in the body, 422 for a missing name.
-        """
-        metadata = body.get("metadata") or {}
-        prefix = metadata.get("generateName", "")
-        name = metadata.get("name") or (prefix and prefix + "".join(self.random.choices(_SUFFIX_LETTERS, k=5)))
-        if not name:
-            cause = ("FieldValueRequired", "Required value: name or generateName is required", "metadata.name")
-            raise status.invalid(kind.kind, [cause])
-        if namespace and metadata.get("namespace", namespace) != namespace:
-            raise status.bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request"
-            )
+    def create(self, namespace: str | None, body: Object, wall: float) -> Object:
+        """Return the object that a POST creates."""
+        metadata = body["metadata"]
         made = {
             **metadata,
-            "name": name,
             **({"namespace": namespace} if namespace else {}),
             "uid": str(UUID(int=self.random.getrandbits(128), version=4)),
             "resourceVersion": "",
@@ -47,16 +31,10 @@ class Registry:
         ordered = {key: made[key] for key in _METADATA_ORDER if key in made}
         return {"metadata": {**ordered, **made}, **_content(body)}
 
-    def replace(self, kind: ResourceKind, old: Object, body: Object) -> Object:
-        """Return the object that a PUT or a PATCH makes of an old one; it returns `old` itself if nothing changes.
-
-        Raises:
-            StatusError: 409 if the body carries the resourceVersion of another version.
-        """
-        metadata = body.get("metadata") or {}
+    def replace(self, old: Object, body: Object) -> Object:
+        """Return the object that a PATCH makes of an old one; it returns `old` itself if nothing changes."""
+        metadata = body["metadata"]
         kept = old["metadata"]
-        if metadata.get("resourceVersion", kept["resourceVersion"]) != kept["resourceVersion"]:
-            raise status.conflict(kind, kept["name"])
         fixed = {key: kept[key] for key in _METADATA_ORDER if key in kept}
         new = {"metadata": {**fixed, **metadata, **fixed}, **_content(body)}
         if new == old:

@@ -19,8 +19,6 @@ from watchslo.sim.query import (
     ObjectSelector,
     decode_continue,
     encode_continue,
-    list_revision,
-    watch_revision,
 )
 from watchslo.sim.store import CacheModel, Etcd, ObjectTable, RevisionGone, StoredChange
 from watchslo.sim.watch_connection import EncodedEvents, WatchConnection, WatchStart
@@ -63,18 +61,12 @@ def list_page(table: ObjectTable, revision: int, selector: ObjectSelector, limit
     last = ""
     for key, obj in table.items(selector.prefix, start):
         if limit and len(objects) == limit:
-            remaining = None if selector.has_predicates else table.count(selector.prefix, last + "\0")
+            remaining = None if selector.predicates else table.count(selector.prefix, last + "\0")
             return ListResult(objects, revision, encode_continue(revision, last), remaining)
         if selector.matches(key, obj):
             objects.append(obj)
             last = key
     return ListResult(objects, revision)
-
-
-def _is_exact(options: ListOptions) -> bool:
-    """Return True if the list requests an exact revision; a limit with a revision implies it (legacy rule)."""
-    legacy = bool(options.limit and options.revision and not options.any_revision and not options.match)
-    return options.match == "Exact" or legacy
 
 
 class ResourceServer(Protocol):
@@ -129,13 +121,13 @@ class UncachedResource:
         Raises:
             StatusError: 410 for a compacted revision, 504 for a future one.
         """
-        revision = list_revision(options)
         if options.continue_token:
             return self._next_page(options, selector)
+        revision = options.revision or 0
         if revision > self.etcd.revision:
             raise status.too_large(revision, self.etcd.revision, None)
-        if not _is_exact(options):
-            read = self.etcd.revision if options.any_revision else self.etcd.read(time.monotonic())
+        if not options.is_exact:
+            read = self.etcd.revision if options.revision == 0 else self.etcd.read(time.monotonic())
             return list_page(self.etcd.table(self.resource), read, selector, options.limit)
         try:
             return list_page(self.etcd.at(self.resource, revision), revision, selector, options.limit)
@@ -143,14 +135,11 @@ class UncachedResource:
             raise status.expired(status.LIST_COMPACTED) from None
 
     async def start_watch(self, options: ListOptions, selector: ObjectSelector) -> WatchStart:
-        revision = watch_revision(options)
-        current = self.etcd.revision
-        if _starts_with_objects(options, revision):
+        revision, current = options.revision or 0, self.etcd.revision
+        if options.initial_events or not revision:
             if revision > current:
                 return WatchStart(0, refusal=status.too_large(revision, current, 1))
             return _with_objects(self.etcd.table(self.resource), current, options, selector)
-        if not revision:
-            return WatchStart(current)
         try:
             return WatchStart(revision, missed=tuple(self.etcd.since(self.resource, revision)), resumes=True)
         except RevisionGone:
@@ -212,29 +201,31 @@ class CachedResource:
         self._channel.push(change)
 
     async def read(self, options: ListOptions, selector: ObjectSelector) -> ListResult:
-        revision = list_revision(options)
         if options.continue_token:
             return self._next_page(options, selector)
-        required = revision or (0 if options.any_revision else self._etcd.read(time.monotonic()))
-        if not await self.wait_until_fresh(required):
-            if not options.revision:
+        required = self._required(options)
+        if not await self._reaches(required):
+            if options.revision is None:
                 return self._storage.list_stored(options, selector)
-            raise status.too_large(revision, self.cache.revision, 1)
-        if _is_exact(options):
-            return self._at_exact_revision(revision, options, selector)
-        limit = 0 if options.any_revision else options.limit
+            raise status.too_large(required, self.cache.revision, 1)
+        if options.is_exact:
+            return self._at_exact_revision(required, options, selector)
+        limit = 0 if options.revision == 0 else options.limit
         return list_page(self.cache.table, self.cache.revision, selector, limit)
 
     async def start_watch(self, options: ListOptions, selector: ObjectSelector) -> WatchStart:
-        revision = watch_revision(options)
-        if not _starts_with_objects(options, revision):
-            return self._resume(revision)
-        required = revision or (0 if options.any_revision else self._etcd.read(time.monotonic()))
-        if not await self.wait_until_fresh(required):
+        if options.revision and not options.initial_events:
+            return self._resume(options.revision)
+        required = self._required(options)
+        if not await self._reaches(required):
             return WatchStart(0, refusal=status.too_large(required, self.cache.revision, 1))
         return _with_objects(self.cache.table, self.cache.revision, options, selector)
 
-    async def wait_until_fresh(self, revision: int) -> bool:
+    def _required(self, options: ListOptions) -> int:
+        """Return the revision that the cache must have reached for a request."""
+        return self._etcd.read(time.monotonic()) if options.revision is None else options.revision
+
+    async def _reaches(self, revision: int) -> bool:
         """Wait until the cache has reached a revision; return False after a timeout."""
         if self.cache.revision >= revision:
             return True
@@ -288,8 +279,6 @@ class CachedResource:
             return self._storage.list_stored(options, selector)
 
     def _resume(self, revision: int) -> WatchStart:
-        if not revision:
-            return WatchStart(self.cache.revision)
         try:
             return WatchStart(revision, missed=tuple(self.cache.since(revision)), resumes=True)
         except RevisionGone as gone:
@@ -321,11 +310,6 @@ class CachedResource:
             self._progress_requested_at = time.monotonic()
             self._channel.push(self._etcd.revision)
             self._request_progress()
-
-
-def _starts_with_objects(options: ListOptions, revision: int) -> bool:
-    """Return True if a watch starts with current objects: on request, or by default without a revision."""
-    return options.initial_events or (options.initial_events is None and not revision)
 
 
 def _with_objects(table: ObjectTable, revision: int, options: ListOptions, selector: ObjectSelector) -> WatchStart:

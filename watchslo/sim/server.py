@@ -18,8 +18,8 @@ from watchslo.sim import discovery, status
 from watchslo.sim.cluster import Cluster
 from watchslo.sim.encoding import dump, error_body, error_type, negotiate
 from watchslo.sim.faults import ALL_RESOURCES, FaultResponse
-from watchslo.sim.kinds import BUILT_IN, BUILT_IN_GROUPS, Object, ResourceKind
-from watchslo.sim.query import ListOptions, ObjectSelector, check_options, parse_options, parse_selector
+from watchslo.sim.kinds import BUILT_IN, Object, ResourceKind
+from watchslo.sim.query import ListOptions, ObjectSelector, parse_options, parse_selector
 from watchslo.sim.registry import merge
 from watchslo.sim.watch_connection import WatchConnection
 
@@ -28,17 +28,13 @@ _WATCH_TIMEOUT_RANGE_SECONDS = (1800.0, 3600.0)
 _MAX_ARRIVALS = 100_000
 _OPEN_PATHS = ("/healthz", "/livez", "/readyz", "/version")
 """Paths that need no token, as with the role system:public-info-viewer."""
-_MERGE_PATCHES = ("application/merge-patch+json", "application/strategic-merge-patch+json")
-
 _VERSION = {"major": "1", "minor": "36", "gitVersion": "v1.36.3", "platform": "simulated"}
 _VERBS = {
     ("GET", False): "list",
     ("GET", True): "get",
     ("POST", False): "create",
-    ("PUT", True): "update",
     ("PATCH", True): "patch",
     ("DELETE", True): "delete",
-    ("DELETE", False): "deletecollection",
 }
 """The verb of a request, by its method and by whether the path names one object."""
 
@@ -51,18 +47,9 @@ class RequestTarget:
     namespace: str | None
     name: str | None
 
-    @property
-    def is_valid(self) -> bool:
-        """True if the path has a namespace where the resource needs one, and none where it cannot have one."""
-        return self.namespace is None if not self.kind.namespaced else bool(self.namespace) or self.name is None
-
 
 def parse_path(path: str) -> RequestTarget | None:
-    """Return the target of a resource's path; None for an unknown path.
-
-    Raises:
-        StatusError: 404 for an unknown resource in a known group.
-    """
+    """Return the target of a resource's path; None for an unknown path."""
     match path.strip("/").split("/"):
         case ["api", "v1", *rest]:
             group = ""
@@ -71,19 +58,11 @@ def parse_path(path: str) -> RequestTarget | None:
         case _:
             return None
     namespace = None
-    if len(rest) > 2 and rest[0] == "namespaces" and rest[2] != "status":  # noqa: PLR2004 - namespaces/NAME/RESOURCE
+    if len(rest) > 2 and rest[0] == "namespaces":  # noqa: PLR2004 - namespaces/NAME/RESOURCE
         _, namespace, *rest = rest
-    if not rest:
-        return None
-    plural, name, subresource, *more = [*rest, None, None, None]
+    plural, name, *more = [*rest, None, None]
     kind = BUILT_IN.get(f"{plural}.{group}" if group else plural or "")
-    if kind and subresource in (None, "status" if kind.status else None) and not any(more):
-        target = RequestTarget(kind, namespace, name)
-        if target.is_valid:
-            return target
-    if group in BUILT_IN_GROUPS:
-        raise status.unknown_resource()
-    return None
+    return RequestTarget(kind, namespace, name) if kind and not any(more) else None
 
 
 class WatchBody:
@@ -124,10 +103,8 @@ class SimServer:
             "watch": self._watch,
             "get": self._get,
             "create": self._create,
-            "update": self._update,
             "patch": self._patch,
             "delete": self._delete,
-            "deletecollection": self._delete_collection,
         }
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
@@ -157,14 +134,11 @@ class SimServer:
 
     def _verb(self, request: web.Request, target: RequestTarget) -> str:
         verb = _VERBS.get((request.method, target.name is not None), "")
-        across_namespaces = target.kind.namespaced and target.namespace is None
-        if verb not in target.kind.verbs or (across_namespaces and verb != "list"):
+        if verb == "list" and parse_options(request.query).watch:
+            verb = "watch"
+        if verb not in target.kind.verbs:
             raise status.method_not_allowed()
-        if verb != "list" or not parse_options(request.query).watch:
-            return verb
-        if "watch" not in target.kind.verbs:
-            raise status.not_watchable(target.kind)
-        return "watch"
+        return verb
 
     def _inject_fault(
         self, request: web.Request, target: RequestTarget | None, verb: str
@@ -203,52 +177,24 @@ class SimServer:
 
     def _options(self, request: web.Request, target: RequestTarget) -> tuple[ListOptions, ObjectSelector]:
         options = parse_options(request.query)
-        check_options(options)
         return options, parse_selector(target.kind, target.namespace, request.query)
 
     async def _get(self, request: web.Request, target: RequestTarget) -> web.Response:
         return self._object(request, target, self._cluster.get(target.kind, target.namespace, _name(target)))
 
     async def _create(self, request: web.Request, target: RequestTarget) -> web.Response:
-        body = await _body(request, target)
+        body = await _parsed(request)
         created = self._cluster.create(target.kind, target.namespace, body)
         return self._object(request, target, created, code=201)
 
-    async def _update(self, request: web.Request, target: RequestTarget) -> web.Response:
-        body = await _body(request, target)
-        updated = self._cluster.update(target.kind, target.namespace, _name(target), lambda _old: body)
-        return self._object(request, target, updated)
-
     async def _patch(self, request: web.Request, target: RequestTarget) -> web.Response:
-        if request.content_type not in _MERGE_PATCHES:
-            raise status.unsupported_media_type()
         patch = await _parsed(request)
-        updated = self._cluster.update(
-            target.kind, target.namespace, _name(target), lambda old: merge(_unversioned(old), patch)
-        )
+        updated = self._cluster.update(target.kind, target.namespace, _name(target), lambda old: merge(old, patch))
         return self._object(request, target, updated)
 
     async def _delete(self, request: web.Request, target: RequestTarget) -> web.Response:
         deleted = self._cluster.delete(target.kind, target.namespace, _name(target))
-        if target.kind.plural == "pods":
-            return self._object(request, target, deleted)
-        details = {
-            "name": target.name,
-            **({"group": target.kind.group} if target.kind.group else {}),
-            "kind": target.kind.plural,
-            "uid": deleted["metadata"]["uid"],
-        }
-        return _json({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details})
-
-    async def _delete_collection(self, request: web.Request, target: RequestTarget) -> web.Response:
-        selector = parse_selector(target.kind, target.namespace, request.query)
-        table = self._cluster.etcd.table(target.kind.stored)
-        deleted = [obj for key, obj in table.items(selector.prefix) if selector.matches(key, obj)]
-        for obj in deleted:
-            self._cluster.delete(target.kind, obj["metadata"].get("namespace"), obj["metadata"]["name"])
-        encoder = negotiate("", target.kind, "Metadata", listed=True)
-        metadata = {"resourceVersion": str(self._cluster.etcd.revision)}
-        return _json(encoder.list_document(deleted, metadata))
+        return self._object(request, target, deleted)
 
     def _object(self, request: web.Request, target: RequestTarget, obj: Object, code: int = 200) -> web.Response:
         accept, include = request.headers.get("Accept", ""), request.query.get("includeObject", "Metadata")
@@ -321,22 +267,3 @@ async def _parsed(request: web.Request) -> Any:
         return await request.json()
     except json.JSONDecodeError as problem:
         raise status.bad_request(f"json parse error: {problem}") from None
-
-
-async def _body(request: web.Request, target: RequestTarget) -> Object:
-    """Return the object in the body of a POST or a PUT."""
-    if request.content_type not in ("application/json", "application/octet-stream"):
-        raise status.unsupported_media_type()
-    body = await _parsed(request)
-    if not isinstance(body, dict):
-        raise status.bad_request("the body is not an object")
-    kind = body.get("kind", target.kind.kind)
-    if kind != target.kind.kind:
-        raise status.bad_request(f'{kind} in version "v1" cannot be handled as a {target.kind.kind}')
-    return body
-
-
-def _unversioned(obj: Object) -> Object:
-    """Return the object without its resourceVersion, so that a patch without one never conflicts."""
-    metadata = {key: value for key, value in obj["metadata"].items() if key != "resourceVersion"}
-    return {**obj, "metadata": metadata}

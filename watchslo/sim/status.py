@@ -73,20 +73,9 @@ def not_found(kind: ResourceKind, name: str) -> StatusError:
     return StatusError(404, "NotFound", f'{kind.key} "{name}" not found', _details(kind, name))
 
 
-def unknown_resource() -> StatusError:
-    """Return the error for an unknown resource in a known group."""
-    return StatusError(404, "NotFound", "the server could not find the requested resource", {})
-
-
 def method_not_allowed() -> StatusError:
     """Return the error for a verb that the resource does not support."""
     return StatusError(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
-
-
-def not_watchable(kind: ResourceKind) -> StatusError:
-    """Return the error for a watch of a resource that supports only lists."""
-    message = f'watch is not supported on resources of kind "{kind.key}"'
-    return StatusError(405, "MethodNotAllowed", message, _details(kind, None))
 
 
 def not_acceptable(message: str) -> StatusError:
@@ -97,15 +86,6 @@ def not_acceptable(message: str) -> StatusError:
 def already_exists(kind: ResourceKind, name: str) -> StatusError:
     """Return the error for creating an object that exists."""
     return StatusError(409, "AlreadyExists", f'{kind.key} "{name}" already exists', _details(kind, name))
-
-
-def conflict(kind: ResourceKind, name: str) -> StatusError:
-    """Return the error for an update that is based on an outdated version."""
-    message = (
-        f'Operation cannot be fulfilled on {kind.key} "{name}": the object has been modified; '
-        "please apply your changes to the latest version and try again"
-    )
-    return StatusError(409, "Conflict", message, _details(kind, name))
 
 
 def expired(message: str) -> StatusError:
@@ -131,37 +111,6 @@ CONTINUE_COMPACTED = (
 def continue_expired(inconsistent: str) -> StatusError:
     """Return the error for a compacted continue token; `inconsistent` is a token to continue at the newest revision."""
     return StatusError(410, "Expired", CONTINUE_COMPACTED, metadata={"continue": inconsistent})
-
-
-def unsupported_media_type() -> StatusError:
-    """Return the error for a body of an unsupported content type."""
-    message = (
-        "the body of the request was in an unknown format - accepted media types include: "
-        "application/json, application/merge-patch+json, application/strategic-merge-patch+json"
-    )
-    return StatusError(415, "UnsupportedMediaType", message)
-
-
-def invalid(kind: str, causes: list[tuple[str, str, str]], group: str = "", name: str = "") -> StatusError:
-    """Return the error for a request that fails validation; `causes` are (reason, message, field)."""
-    problems = [f"{field}: {message}" for _, message, field in causes]
-    listed = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
-    details = {
-        **({"group": group} if group else {}),
-        "kind": kind,
-        "causes": [{"reason": reason, "message": message, "field": field} for reason, message, field in causes],
-    }
-    return StatusError(422, "Invalid", f'{kind}{"." + group if group else ""} "{name}" is invalid: {listed}', details)
-
-
-def too_many_requests(message: str, retry_after: int) -> StatusError:
-    """Return the error that asks the client to retry after `retry_after` seconds."""
-    return StatusError(429, "TooManyRequests", message, {"retryAfterSeconds": retry_after})
-
-
-def internal(message: str) -> StatusError:
-    """Return the error for an internal failure."""
-    return StatusError(500, "", message)
 
 
 def too_large(revision: int, current: int, retry_after: int | None) -> StatusError:
