@@ -61,7 +61,7 @@ MIDDLE = replace(CURRENT, name="kube-apiserver-1.33", version="v1.33.", watch_li
 OLDEST = replace(OLD, name="kube-apiserver-1.28", version="v1.28.")
 
 
-SIMULATOR = replace(CURRENT, name="simulator", simulated=True)
+SIMULATOR = replace(CURRENT, name="simulator", simulated=True, pages_from_cache=False)
 
 
 BACKENDS = (SIMULATOR, CURRENT, OLD)

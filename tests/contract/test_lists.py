@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.contract.backend import only
+from tests.contract.backend import only, real
 from tests.contract.cluster import CONFIGMAPS, EVENTS, Author, Cluster
 from tests.contract.judge import get, refusal
 from tests.contract.watch import EVERYTHING
@@ -169,7 +169,7 @@ async def test_continue_token_of_a_cached_resource_survives_a_compaction(
     assert (rest.items, rest.revision) == (3, first.revision)
 
 
-@only(lambda backend: not backend.pages_from_cache, "pages come from etcd before 1.34")
+@only(lambda backend: not backend.pages_from_cache, "pages come from etcd before 1.34, and in simulated clusters")
 async def test_continue_token_of_a_cached_resource_expires_with_its_revision(
     client: Client, cluster: Cluster, author: Author
 ) -> None:
@@ -186,6 +186,7 @@ async def test_continue_token_of_an_uncached_resource_expires_with_its_revision(
     assert (rest.status, rest.reason) == (410, Reason.EXPIRED)
 
 
+@real("a simulated apiserver offers no token for the remaining objects")
 async def test_expired_continue_token_is_refused_with_a_token_for_the_remaining_objects_at_the_current_revision(
     client: Client, cluster: Cluster, event_author: Author
 ) -> None:

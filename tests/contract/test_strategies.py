@@ -161,6 +161,7 @@ async def interrupted_by_a_compaction(
 
 
 @PAGED_STRATEGIES
+@real("a simulated apiserver offers no token for the remaining objects")
 async def test_list_with_an_expired_token_continues_with_the_offered_token(
     client: Client, cluster: Cluster, event_author: Author, strategy: Strategy
 ) -> None:

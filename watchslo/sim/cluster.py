@@ -22,7 +22,7 @@ from watchslo.sim.faults import ALL_RESOURCES, ActiveFault, Fault, Faults, SimHo
 from watchslo.sim.kinds import BUILT_IN, Object, ResourceKind
 from watchslo.sim.query import ListOptions, ObjectSelector
 from watchslo.sim.registry import Registry
-from watchslo.sim.resource_server import CachedResource, ResourceServer, UncachedResource
+from watchslo.sim.resource_server import CachedServer, ResourceServer
 from watchslo.sim.store import Etcd, GroundTruth, StorageClock, StoredChange
 from watchslo.sim.watch_connection import WatchConnection, WatchEnvironment, WatchParameters, WatchStart
 
@@ -199,9 +199,9 @@ class Cluster:
 
     def _new_server(self, kind: ResourceKind) -> ResourceServer:
         if not kind.cached:
-            return UncachedResource(kind.stored, self.etcd)
+            return ResourceServer(kind.stored, self.etcd)
         delay = self._delays.hop_delay(SimHop.STORAGE, kind.stored)
-        return CachedResource(kind.stored, self.etcd, lambda: delay.law, self._random, self.settings.window)
+        return CachedServer(kind.stored, self.etcd, lambda: delay.law, self._random, self.settings.window)
 
     # Delays and faults
 

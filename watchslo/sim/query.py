@@ -69,31 +69,21 @@ def _integer(query: Mapping[str, str], name: str) -> int | None:
     return int(text)
 
 
-class _ContinueToken(msgspec.Struct):
-    """The content of a continue token: the list's revision (-1: any), and the key to continue at."""
-
-    v: str
-    rv: int
-    start: str
-
-
 def encode_continue(revision: int, last_key: str) -> str:
     """Return the token that continues after a key."""
-    token = msgspec.json.encode(_ContinueToken("meta.k8s.io/v1", revision, last_key + "\0"))
-    return base64.urlsafe_b64encode(token).decode().rstrip("=")
+    return base64.urlsafe_b64encode(msgspec.json.encode((revision, last_key + "\0"))).decode()
 
 
 def decode_continue(token: str) -> tuple[int, str]:
-    """Return the revision of a continue token (-1 for an inconsistent list) and the key to continue at.
+    """Return the revision of a continue token, and the key to continue at.
 
     Raises:
         StatusError: 400 for an invalid token.
     """
     try:
-        parsed = msgspec.json.decode(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)), type=_ContinueToken)
+        return msgspec.json.decode(base64.urlsafe_b64decode(token), type=tuple[int, str])
     except ValueError as problem:  # the base of binascii and msgspec errors
         raise status.bad_request(f"invalid continue token: {problem}") from None
-    return parsed.rv, parsed.start
 
 
 Predicate = Callable[[Object], bool]

@@ -8,26 +8,20 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol
 
 from watchslo.sim import status
 from watchslo.sim.delay_law import DelayLaw
 from watchslo.sim.delayed_channel import DelayedChannel
 from watchslo.sim.kinds import Object
-from watchslo.sim.query import (
-    ListOptions,
-    ObjectSelector,
-    decode_continue,
-    encode_continue,
-)
+from watchslo.sim.query import ListOptions, ObjectSelector, decode_continue, encode_continue
 from watchslo.sim.store import CacheModel, Etcd, ObjectTable, RevisionGone, StoredChange
 from watchslo.sim.watch_connection import EncodedEvents, WatchConnection, WatchStart
 
-FRESH_TIMEOUT_SECONDS = 3.0
+_FRESH_TIMEOUT_SECONDS = 3.0
 """How long a read waits for the watch cache, as in kube-apiserver."""
-PROGRESS_INTERVAL_SECONDS = 0.1
+_PROGRESS_INTERVAL_SECONDS = 0.1
 """Interval of requests for etcd's progress while a read waits, as in kube-apiserver."""
-RESYNC_SECONDS = 0.1
+_RESYNC_SECONDS = 0.1
 """Between two looks of etcd at watches that begin in the past: it refuses those that begin too early then."""
 
 _SKIPPED_REVISIONS = 2
@@ -55,8 +49,7 @@ def list_page(table: ObjectTable, revision: int, selector: ObjectSelector, limit
     """Return the selected objects of a table from the key `start` on; at most `limit` of them, 0 for all."""
     if key := selector.key:
         obj = table.get(key)
-        found = [obj] if obj and key >= start and selector.matches(key, obj) else []
-        return ListResult(found, revision)
+        return ListResult([obj] if obj and key >= start and selector.matches(key, obj) else [], revision)
     objects: list[Object] = []
     last = ""
     for key, obj in table.items(selector.prefix, start):
@@ -69,39 +62,7 @@ def list_page(table: ObjectTable, revision: int, selector: ObjectSelector, limit
     return ListResult(objects, revision)
 
 
-class ResourceServer(Protocol):
-    """Serves one resource, from a watch cache or from etcd."""
-
-    watches: set[WatchConnection]
-
-    def committed(self, change: StoredChange) -> None:
-        """Process a new change of this resource in etcd."""
-
-    async def read(self, options: ListOptions, selector: ObjectSelector) -> ListResult: ...
-
-    async def start_watch(self, options: ListOptions, selector: ObjectSelector) -> WatchStart:
-        """Return how a watch starts; the caller must add the watch to `watches` before its next await."""
-
-    def bookmark(self) -> int | None:
-        """Return the revision of a bookmark; None if the resource has no bookmarks now."""
-
-    def hold(self, *, held: bool) -> None:
-        """Hold or release the changes from etcd."""
-
-    def expire(self) -> None:
-        """End all watches with a 410, and drop all revisions that can be dropped."""
-
-    def drop_revisions(self) -> None:
-        """End all watches cleanly, and drop the revisions from which they could resume."""
-
-    def set_capacity(self, changes: int) -> None:
-        """Set the maximum number of changes in the watch cache."""
-
-    def stop(self) -> None:
-        """End all watches cleanly."""
-
-
-class UncachedResource:
+class ResourceServer:
     """Serves a resource without a watch cache, such as events: reads go to etcd, and there are no bookmarks."""
 
     def __init__(self, resource: str, etcd: Etcd) -> None:
@@ -110,31 +71,36 @@ class UncachedResource:
         self.etcd = etcd
 
     def committed(self, change: StoredChange) -> None:
-        _send_change(self.watches, change)
+        """Process a new change of this resource in etcd."""
+        self.send(change)
+
+    def send(self, change: StoredChange) -> None:
+        """Offer a change to watches; those with the same encoder share its bytes."""
+        encoded: EncodedEvents = {}
+        for watch in tuple(self.watches):
+            watch.offer(change, encoded)
 
     async def read(self, options: ListOptions, selector: ObjectSelector) -> ListResult:
-        return self.list_stored(options, selector)
-
-    def list_stored(self, options: ListOptions, selector: ObjectSelector) -> ListResult:
-        """Return a list read from etcd.
+        """Return a list.
 
         Raises:
             StatusError: 410 for a compacted revision, 504 for a future one.
         """
+        revision, start, current = options.revision or 0, "", self.etcd.revision
         if options.continue_token:
-            return self._next_page(options, selector)
-        revision = options.revision or 0
-        if revision > self.etcd.revision:
-            raise status.too_large(revision, self.etcd.revision, None)
-        if not options.is_exact:
-            read = self.etcd.revision if options.revision == 0 else self.etcd.read(time.monotonic())
+            revision, start = decode_continue(options.continue_token)
+        elif revision > current:
+            raise status.too_large(revision, current, None)
+        elif not options.is_exact:
+            read = current if options.revision == 0 else self.etcd.read(time.monotonic())
             return list_page(self.etcd.table(self.resource), read, selector, options.limit)
         try:
-            return list_page(self.etcd.at(self.resource, revision), revision, selector, options.limit)
+            return list_page(self.etcd.at(self.resource, revision), revision, selector, options.limit, start)
         except RevisionGone:
             raise status.expired(status.LIST_COMPACTED) from None
 
     async def start_watch(self, options: ListOptions, selector: ObjectSelector) -> WatchStart:
+        """Return how a watch starts; the caller must add the watch to `watches` before its next await."""
         revision, current = options.revision or 0, self.etcd.revision
         if options.initial_events or not revision:
             if revision > current:
@@ -143,73 +109,64 @@ class UncachedResource:
         try:
             return WatchStart(revision, missed=tuple(self.etcd.since(self.resource, revision)), resumes=True)
         except RevisionGone:
-            await asyncio.sleep(RESYNC_SECONDS - time.monotonic() % RESYNC_SECONDS)
+            await asyncio.sleep(_RESYNC_SECONDS - time.monotonic() % _RESYNC_SECONDS)
             return WatchStart(0, refusal=status.expired(status.WATCH_COMPACTED))
 
     def bookmark(self) -> int | None:
+        """Return the revision of a bookmark; None if the resource has no bookmarks now."""
         return None
 
     def hold(self, *, held: bool) -> None:
-        """Do nothing: there is no hop between etcd and this resource."""
-
-    def expire(self) -> None:
-        self.etcd.compact(self.etcd.revision)
-        _fail_all(self.watches, status.expired(status.WATCH_COMPACTED))
-
-    def drop_revisions(self) -> None:
-        self.etcd.skip(_SKIPPED_REVISIONS)
-        self.etcd.compact(self.etcd.revision)
-        _close_all(self.watches)
+        """Hold or release the changes from etcd; without a watch cache, there is no such hop."""
 
     def set_capacity(self, changes: int) -> None:
-        """Do nothing: there is no watch cache."""
+        """Set the maximum number of changes in the watch cache, if there is one."""
+
+    def expire(self) -> None:
+        """End all watches with a 410, and drop all revisions that can be dropped."""
+        self.etcd.compact(self.etcd.revision)
+        self._fail_all(status.expired(status.WATCH_COMPACTED))
+
+    def drop_revisions(self) -> None:
+        """End all watches cleanly, and drop the revisions from which they could resume."""
+        self.etcd.skip(_SKIPPED_REVISIONS)
+        self.etcd.compact(self.etcd.revision)
+        self.stop()
 
     def stop(self) -> None:
-        _close_all(self.watches)
+        """End all watches cleanly."""
+        for watch in tuple(self.watches):
+            watch.close()
 
-    def _next_page(self, options: ListOptions, selector: ObjectSelector) -> ListResult:
-        required, start = decode_continue(options.continue_token)
-        if required < 0:
-            return list_page(self.etcd.table(self.resource), self.etcd.revision, selector, options.limit, start)
-        try:
-            return list_page(self.etcd.at(self.resource, required), required, selector, options.limit, start)
-        except RevisionGone:
-            raise status.continue_expired(encode_continue(-1, start.removesuffix("\0"))) from None
+    def _fail_all(self, error: status.StatusError) -> None:
+        for watch in tuple(self.watches):
+            watch.fail(error)
 
 
-class CachedResource:
-    """Serves a resource from a watch cache, which receives commits with a delay."""
+class CachedServer(ResourceServer):
+    """Serves a resource from a watch cache, which receives commits with a delay; pages come from etcd."""
 
-    def __init__(
-        self,
-        resource: str,
-        etcd: Etcd,
-        law: Callable[[], DelayLaw],
-        random: Random,
-        capacity: int,
-    ) -> None:
-        self.watches: set[WatchConnection] = set()
-        self._storage = UncachedResource(resource, etcd)
-        self._etcd = etcd
+    def __init__(self, resource: str, etcd: Etcd, law: Callable[[], DelayLaw], random: Random, capacity: int) -> None:
+        super().__init__(resource, etcd)
+        self.cache = CacheModel(etcd.table(resource), etcd.revision, capacity)
         self._channel: DelayedChannel[StoredChange | int] = DelayedChannel(law, random, self._receive)
         self._waiting: list[tuple[int, asyncio.Future[bool]]] = []
         self._progress_requested_at = 0.0
         self._progress_timer: asyncio.TimerHandle | None = None
-        self.cache = CacheModel(etcd.table(resource), etcd.revision, capacity)
 
     def committed(self, change: StoredChange) -> None:
         self._channel.push(change)
 
     async def read(self, options: ListOptions, selector: ObjectSelector) -> ListResult:
         if options.continue_token:
-            return self._next_page(options, selector)
+            return await super().read(options, selector)
         required = self._required(options)
         if not await self._reaches(required):
             if options.revision is None:
-                return self._storage.list_stored(options, selector)
+                return await super().read(options, selector)
             raise status.too_large(required, self.cache.revision, 1)
         if options.is_exact:
-            return self._at_exact_revision(required, options, selector)
+            return await super().read(options, selector)
         limit = 0 if options.revision == 0 else options.limit
         return list_page(self.cache.table, self.cache.revision, selector, limit)
 
@@ -221,9 +178,35 @@ class CachedResource:
             return WatchStart(0, refusal=status.too_large(required, self.cache.revision, 1))
         return _with_objects(self.cache.table, self.cache.revision, options, selector)
 
+    def bookmark(self) -> int | None:
+        return self.cache.revision if self.cache.advanced else None
+
+    def hold(self, *, held: bool) -> None:
+        self._channel.set_hold("fault", held=held)
+
+    def set_capacity(self, changes: int) -> None:
+        self.cache.set_capacity(changes)
+
+    def expire(self) -> None:
+        current = self.cache.revision
+        self.cache.drop_window()
+        self._fail_all(status.too_old(current, current))
+
+    def drop_revisions(self) -> None:
+        self.etcd.skip(_SKIPPED_REVISIONS)
+        self.cache.progress(self.etcd.revision)
+        self.cache.drop_window()
+        super().stop()
+
+    def stop(self) -> None:
+        self._channel.close()
+        if self._progress_timer:
+            self._progress_timer.cancel()
+        super().stop()
+
     def _required(self, options: ListOptions) -> int:
         """Return the revision that the cache must have reached for a request."""
-        return self._etcd.read(time.monotonic()) if options.revision is None else options.revision
+        return self.etcd.read(time.monotonic()) if options.revision is None else options.revision
 
     async def _reaches(self, revision: int) -> bool:
         """Wait until the cache has reached a revision; return False after a timeout."""
@@ -233,50 +216,11 @@ class CachedResource:
         self._waiting.append((revision, reached))
         self._request_progress()
         try:
-            return await asyncio.wait_for(reached, FRESH_TIMEOUT_SECONDS)
+            return await asyncio.wait_for(reached, _FRESH_TIMEOUT_SECONDS)
         except TimeoutError:
             return False
         finally:
             self._waiting.remove((revision, reached))
-
-    def bookmark(self) -> int | None:
-        return self.cache.revision if self.cache.advanced else None
-
-    def hold(self, *, held: bool) -> None:
-        self._channel.set_hold("fault", held=held)
-
-    def expire(self) -> None:
-        current = self.cache.revision
-        self.cache.drop_window()
-        _fail_all(self.watches, status.too_old(current, current))
-
-    def drop_revisions(self) -> None:
-        self._etcd.skip(_SKIPPED_REVISIONS)
-        self.cache.progress(self._etcd.revision)
-        self.cache.drop_window()
-        _close_all(self.watches)
-
-    def set_capacity(self, changes: int) -> None:
-        self.cache.set_capacity(changes)
-
-    def stop(self) -> None:
-        self._channel.close()
-        if self._progress_timer:
-            self._progress_timer.cancel()
-        _close_all(self.watches)
-
-    def _next_page(self, options: ListOptions, selector: ObjectSelector) -> ListResult:
-        required, start = decode_continue(options.continue_token)
-        try:
-            return list_page(self.cache.at(required), required, selector, options.limit, start)
-        except RevisionGone:
-            return self._storage.list_stored(options, selector)
-
-    def _at_exact_revision(self, revision: int, options: ListOptions, selector: ObjectSelector) -> ListResult:
-        try:
-            return list_page(self.cache.at(revision), revision, selector, options.limit)
-        except RevisionGone:
-            return self._storage.list_stored(options, selector)
 
     def _resume(self, revision: int) -> WatchStart:
         try:
@@ -289,7 +233,7 @@ class CachedResource:
         for item in items:
             if isinstance(item, StoredChange):
                 self.cache.apply(item)
-                _send_change(self.watches, item)
+                self.send(item)
             else:
                 self.cache.progress(item)
         for revision, reached in self._waiting:
@@ -300,36 +244,17 @@ class CachedResource:
         """Request etcd's progress now, or once the interval has passed, as long as reads wait for it."""
         if self._progress_timer:
             return
-        loop = asyncio.get_running_loop()
-        wait = self._progress_requested_at + PROGRESS_INTERVAL_SECONDS - time.monotonic()
-        self._progress_timer = loop.call_later(max(wait, 0.0), self._send_progress_request)
+        wait = self._progress_requested_at + _PROGRESS_INTERVAL_SECONDS - time.monotonic()
+        self._progress_timer = asyncio.get_running_loop().call_later(max(wait, 0.0), self._send_progress_request)
 
     def _send_progress_request(self) -> None:
         self._progress_timer = None
         if self._waiting:
             self._progress_requested_at = time.monotonic()
-            self._channel.push(self._etcd.revision)
+            self._channel.push(self.etcd.revision)
             self._request_progress()
 
 
 def _with_objects(table: ObjectTable, revision: int, options: ListOptions, selector: ObjectSelector) -> WatchStart:
     objects = tuple(list_page(table, revision, selector, limit=0).objects)
-    end = revision if options.bookmarks else None
-    return WatchStart(revision, objects=objects, end=end)
-
-
-def _send_change(watches: set[WatchConnection], change: StoredChange) -> None:
-    """Offer a change to watches; those with the same encoder share its bytes."""
-    encoded: EncodedEvents = {}
-    for watch in tuple(watches):
-        watch.offer(change, encoded)
-
-
-def _close_all(watches: set[WatchConnection]) -> None:
-    for watch in tuple(watches):
-        watch.close()
-
-
-def _fail_all(watches: set[WatchConnection], error: status.StatusError) -> None:
-    for watch in tuple(watches):
-        watch.fail(error)
+    return WatchStart(revision, objects=objects, end=revision if options.bookmarks else None)

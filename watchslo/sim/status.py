@@ -15,14 +15,12 @@ class StatusError(Exception):
         reason: str,
         message: str,
         details: Mapping[str, Any] | None = None,
-        metadata: Mapping[str, Any] | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code
         self.reason = reason
         self.message = message
         self.details = details
-        self.metadata = metadata or {}
 
     def __str__(self) -> str:
         return f"{self.code} {self.reason}: {self.message}"
@@ -36,7 +34,7 @@ class StatusError(Exception):
         return {
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": self.metadata,
+            "metadata": {},
             "status": "Failure",
             "message": self.message,
             **({"reason": self.reason} if self.reason else {}),
@@ -100,17 +98,6 @@ def too_old(revision: int, oldest: int) -> StatusError:
 
 WATCH_COMPACTED = "The resourceVersion for the provided watch is too old."
 LIST_COMPACTED = "The resourceVersion for the provided list is too old."
-CONTINUE_COMPACTED = (
-    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
-    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
-    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
-    "deleted between the time the first chunk was returned and now may show up in the list."
-)
-
-
-def continue_expired(inconsistent: str) -> StatusError:
-    """Return the error for a compacted continue token; `inconsistent` is a token to continue at the newest revision."""
-    return StatusError(410, "Expired", CONTINUE_COMPACTED, metadata={"continue": inconsistent})
 
 
 def too_large(revision: int, current: int, retry_after: int | None) -> StatusError:

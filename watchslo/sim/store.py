@@ -286,17 +286,6 @@ class CacheModel:
             raise RevisionGone(revision, self.oldest)
         return _later(self._window, revision)[::-1]
 
-    def at(self, revision: int) -> ObjectTable:
-        """Return the objects as they were at a revision that the cache has reached.
-
-        Raises:
-            RevisionGone: if the window does not reach back that far.
-        """
-        if revision < self.oldest:
-            raise RevisionGone(revision, self.oldest)
-        later = _later(self._window, revision)
-        return self.table.before(later) if later else self.table
-
 
 class RevisionLog:
     """A bounded log of revisions with their times, in order of time; `stream` is the watch's number, or 0 for none."""
