@@ -4,7 +4,7 @@ The module is pure: time is an argument.
 """
 
 from bisect import bisect_right
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -141,10 +141,7 @@ class EventEditor:
 
 @dataclass(frozen=True, slots=True)
 class EditRecord:
-    """One action of an edit: when (monotonic seconds), on which watch, by which fault, and the wrong revision.
-
-    In the proxy, `resource` is the path of the watch, and `stream` the number of the connection.
-    """
+    """One action of an edit: when (monotonic seconds), on which watch, by which fault, and the wrong revision."""
 
     at: float
     resource: str
@@ -154,15 +151,13 @@ class EditRecord:
 
 
 class EditLog:
-    """A bounded log of edits, in order of time. `counts` counts all of them by fault."""
+    """A bounded log of edits, in order of time."""
 
     def __init__(self, capacity: int) -> None:
-        self.counts: Counter[str] = Counter()
         self._records: deque[EditRecord] = deque(maxlen=capacity)
 
     def append(self, record: EditRecord) -> None:
         self._records.append(record)
-        self.counts[record.fault] += 1
 
     def since(self, at: float) -> dict[str, list[Any]]:
         """Return the edits after a time, as columns."""

@@ -60,4 +60,3 @@ def test_edit_log_is_bounded_and_returns_columns_after_a_time() -> None:
         "fault": ["lost-event"],
         "revision": [104],
     }
-    assert log.counts == {"lost-event": 5}

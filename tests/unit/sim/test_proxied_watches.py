@@ -1,7 +1,6 @@
 """Link faults that edit watches, through the proxy to a simulated apiserver."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from random import Random
@@ -34,8 +33,8 @@ async def proxied() -> AsyncIterator[tuple[Api, Control]]:
         yield Api("http://{}:{}".format(*proxy.address), session, stack), http
 
 
-async def edits(http: Control, since: float = 0.0) -> Any:
-    return await (await http.get(f"/proxy/edits?since={since}")).json()
+async def edits(http: Control) -> Any:
+    return await (await http.get("/proxy/edits")).json()
 
 
 async def edits_of(http: Control, seen: int) -> Any:
@@ -55,19 +54,12 @@ async def test_fault_edits_an_open_watch_and_records_it(proxied: tuple[Api, Cont
     watch = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={await api.newest()}")
     first = await api.configmap("a")
     assert await watch.revision() == first
-    began = time.monotonic()
     await switch(http, "lossy", 1)
-    lost = [await api.touch(f"{CONFIGMAPS}/a", str(serial)) for serial in range(3)]
+    for serial in range(3):
+        await api.touch(f"{CONFIGMAPS}/a", str(serial))
     answer = await edits_of(http, 3)
     await switch(http, "lossy", on=False)
     last = await api.configmap("b")
     assert await watch.revision() == last
     assert (answer["seen"], answer["edited"]) == (3, {"lossy": 3})
-    columns = answer["edits"]
-    assert columns["revision"] == lost
-    assert columns["resource"] == [CONFIGMAPS] * 3
-    assert columns["fault"] == ["lossy"] * 3
-    assert len(set(columns["stream"])) == 1
-    assert began < columns["at"][0] <= columns["at"][-1] < answer["now"]
-    assert (await edits(http, columns["at"][-1]))["edits"]["revision"] == []
     assert (await edits(http))["seen"] == 3  # no fault is on
