@@ -233,7 +233,7 @@ def requests(scrape: Scrape, **labels: str) -> float:
 
 def arrivals(simulator: Simulator) -> int:
     """Return how many requests have reached the cluster."""
-    with urllib.request.urlopen(f"{simulator.announced['control']}/arrivals?since=0") as answer:
+    with urllib.request.urlopen(f"{simulator.announced['control']}/arrivals") as answer:
         return len(json.load(answer)["at"])
 
 

@@ -319,7 +319,7 @@ class Proxy(_Announced):
     ) -> None:
         self._scheme = "http" if ca else urlsplit(to[0]).scheme
         servers = [argument for url in to for argument in ("--to", urlsplit(url).netloc)]
-        tls = ("--to-tls", "--ca", str(ca)) if ca else ()
+        tls = ("--ca", str(ca)) if ca else ()
         where = ("--host", listen[0], "--port", str(listen[1])) if listen else ()
         super().__init__(folder, name, "watchslo.sim.proxy", *servers, *tls, *where)
 

@@ -5,6 +5,7 @@
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -21,9 +22,9 @@ from watchslo.sim.event_edits import EditLog
 from watchslo.sim.faults import ALL_RESOURCES, ActiveFault, Fault, Faults, SimHop, WatchDisruption, known_fault
 from watchslo.sim.kinds import BUILT_IN, Object, ResourceKind
 from watchslo.sim.query import ListOptions, ObjectSelector
-from watchslo.sim.registry import Registry
+from watchslo.sim.registry import new_object, next_version
 from watchslo.sim.resource_server import CachedServer, ResourceServer
-from watchslo.sim.store import Etcd, GroundTruth, StorageClock, StoredChange
+from watchslo.sim.store import Etcd, RevisionLog, StorageClock, StoredChange
 from watchslo.sim.watch_connection import WatchConnection, WatchEnvironment, WatchParameters, WatchStart
 
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
@@ -68,24 +69,28 @@ class ClusterSettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Cluster:
-    """Owns all simulated state. It runs on one event loop, so every reader sees a commit from the same instant on."""
+    """Owns all simulated state. It runs on one event loop, so every reader sees a commit from the same instant on.
+
+    `commits` and `sends` are the times of the revisions of each resource; a send is to one watch.
+    """
 
     def __init__(self, settings: ClusterSettings, random: Random) -> None:
         self.settings = settings
-        self.truth = GroundTruth(_KEPT_RECORDS)
+        self.commits: defaultdict[str, RevisionLog] = defaultdict(partial(RevisionLog, _KEPT_RECORDS))
+        self.sends: defaultdict[str, RevisionLog] = defaultdict(partial(RevisionLog, _KEPT_RECORDS))
         self.edits = EditLog(_KEPT_RECORDS)
         self.faults = Faults(random)
         clock = settings.commit_times.clock(random) if settings.commit_times else None
         self.etcd = Etcd(_KEPT_COMMITS, clock)
         self._random = random
-        self._registry = Registry(random)
         self._delays = DelayTable(self.faults)
         self._repeat_timers: dict[tuple[str, str], asyncio.TimerHandle] = {}
         self._last_watch = 0
-        self._servers = {kind.key: self._new_server(kind) for kind in BUILT_IN.values() if not kind.storage}
+        self._servers: dict[str, ResourceServer] = {}
         for name in _NAMESPACES:
             namespace = {"metadata": {"name": name}, "spec": {}, "status": {"phase": "Active"}}
             self.create(BUILT_IN["namespaces"], None, namespace)
+        self._servers.update((kind.key, self._new_server(kind)) for kind in BUILT_IN.values() if not kind.storage)
 
     def wall(self) -> float:
         """Return the Unix time of the apiserver's wall clock."""
@@ -115,7 +120,7 @@ class Cluster:
         """
         if kind.namespaced:
             self.get(BUILT_IN["namespaces"], None, namespace or "")
-        obj = self._registry.create(namespace, body, self.wall())
+        obj = new_object(self._random, namespace, body, self.wall())
         name = obj["metadata"]["name"]
         key = kind.object_key(namespace, name)
         if self.etcd.table(kind.stored).get(key):
@@ -131,7 +136,7 @@ class Cluster:
             StatusError: 404 if it does not exist.
         """
         old = self.get(kind, namespace, name)
-        new = self._registry.replace(old, change(old))
+        new = next_version(old, change(old))
         return old if new is old else self._put(kind, kind.object_key(namespace, name), new)
 
     def delete(self, kind: ResourceKind, namespace: str | None, name: str) -> Object:
@@ -151,8 +156,9 @@ class Cluster:
         return change.object
 
     def _committed(self, change: StoredChange) -> None:
-        self.truth.commits(change.resource).append(change.committed, change.revision)
-        self._servers[change.resource].committed(change)
+        self.commits[change.resource].append(change.committed, change.revision)
+        if server := self._servers.get(change.resource):
+            server.committed(change)
 
     # Watches
 
@@ -177,7 +183,7 @@ class Cluster:
                 server.bookmark,
                 lambda: next((delay.law for delay in delays if delay.law is not NO_DELAY), NO_DELAY),
                 self._random,
-                self.truth.sends(kind.stored),
+                self.sends[kind.stored],
                 self.edits,
             ),
             self.faults.resume_edits(kind.stored) if start.resumes else {},

@@ -1,15 +1,13 @@
 """The control API under /sim/, by which tests and the demo change the running cluster."""
 
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 from aiohttp import web
 
-from watchslo.errors import ConfigError
-from watchslo.sim import status
+from watchslo.sim import process
 from watchslo.sim.cluster import Cluster, ClusterSettings
 from watchslo.sim.delay_law import parse_law
 from watchslo.sim.faults import ALL_RESOURCES, SimHop
@@ -76,11 +74,11 @@ class ControlApi:
             web.get("/sim/truth", self._get_truth),
             web.get("/sim/edits", self._get_edits),
             web.get("/sim/arrivals", self._get_arrivals),
-            web.post("/sim/latency", _posted(LatencySetting, self.latency)),
-            web.post("/sim/faults", _posted(FaultSwitch, self.fault)),
-            web.post("/sim/workload", _posted(WorkloadPlan, self.write)),
-            web.post("/sim/objects", _posted(ObjectBatch, self.objects)),
-            web.post("/sim/compact", _posted(Compaction, self.compact)),
+            web.post("/sim/latency", process.posted(LatencySetting, self.latency)),
+            web.post("/sim/faults", process.posted(FaultSwitch, self.fault)),
+            web.post("/sim/workload", process.posted(WorkloadPlan, self.write)),
+            web.post("/sim/objects", process.posted(ObjectBatch, self.objects)),
+            web.post("/sim/compact", process.posted(Compaction, self.compact)),
         ]
 
     async def latency(self, body: LatencySetting) -> Any:
@@ -111,32 +109,14 @@ class ControlApi:
     async def _get_truth(self, request: web.Request) -> web.Response:
         """Return the commits and sends of a resource after a time (monotonic seconds), as columns."""
         resource, since = request.query.get("resource", ""), float(request.query.get("since", 0.0))
-        truth = self.cluster.truth
-        commits, sends = truth.commits(resource).since(since), truth.sends(resource).since(since)
-        return _json({"now": time.monotonic(), "commits": commits, "sends": sends})
+        commits, sends = (log[resource].since(since) for log in (self.cluster.commits, self.cluster.sends))
+        return process.answer({"now": time.monotonic(), "commits": commits, "sends": sends})
 
     async def _get_edits(self, request: web.Request) -> web.Response:
         """Return what faults have changed in watches after a time (monotonic seconds), as columns."""
         since = float(request.query.get("since", 0.0))
-        return _json({"now": time.monotonic(), "edits": self.cluster.edits.since(since)})
+        return process.answer({"now": time.monotonic(), "edits": self.cluster.edits.since(since)})
 
-    async def _get_arrivals(self, request: web.Request) -> web.Response:
-        """Return the arrival times of all requests after a time (monotonic seconds), whether or not they succeeded."""
-        since = float(request.query.get("since", 0.0))
-        return _json({"now": time.monotonic(), "at": [at for at in self.server.arrivals if at > since]})
-
-
-def _posted(kind: type[Any], act: Callable[[Any], Awaitable[Any]]) -> Callable[[web.Request], Awaitable[web.Response]]:
-    """Return a handler that decodes a body of this type and passes it to `act`."""
-
-    async def handle(request: web.Request) -> web.Response:
-        try:
-            return _json(await act(msgspec.json.decode(await request.read() or b"{}", type=kind)))
-        except (ConfigError, msgspec.MsgspecError, status.StatusError) as problem:
-            return _json({"error": str(problem)}, code=400)
-
-    return handle
-
-
-def _json(document: Any, code: int = 200) -> web.Response:
-    return web.Response(body=msgspec.json.encode(document), status=code, content_type="application/json")
+    async def _get_arrivals(self, _request: web.Request) -> web.Response:
+        """Return the arrival times of all requests (monotonic seconds), whether or not they succeeded."""
+        return process.answer({"now": time.monotonic(), "at": tuple(self.server.arrivals)})

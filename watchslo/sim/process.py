@@ -1,12 +1,16 @@
-"""What the simulator's processes share: listening, announcing their address as a line of JSON, and stopping."""
+"""What the simulator's processes share: listening, control requests, announcing their addresses, and stopping."""
 
 import asyncio
 import os
 import signal
 import ssl
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import msgspec
 from aiohttp import web
+
+from watchslo.errors import ConfigError
 
 _PARENT = os.getppid()
 """Read at import: if the parent exits later, another process becomes the parent."""
@@ -29,6 +33,23 @@ async def listen(
     await runner.setup()
     await web.TCPSite(runner, host, port, ssl_context=tls).start()
     return runner
+
+
+def posted(kind: type[Any], act: Callable[[Any], Awaitable[Any]]) -> Callable[[web.Request], Awaitable[web.Response]]:
+    """Return a handler that decodes a body of this type, passes it to `act`, and answers with the result as JSON."""
+
+    async def handle(request: web.Request) -> web.Response:
+        try:
+            return answer(await act(msgspec.json.decode(await request.read() or b"{}", type=kind)))
+        except (ConfigError, msgspec.MsgspecError) as problem:
+            return answer({"error": str(problem)}, code=400)
+
+    return handle
+
+
+def answer(document: Any, code: int = 200) -> web.Response:
+    """Return a document as JSON."""
+    return web.Response(body=msgspec.json.encode(document), status=code, content_type="application/json")
 
 
 def announce(**facts: object) -> None:

@@ -4,22 +4,20 @@ Place it in front of one or more real apiservers, or between an apiserver and it
 
     python -m watchslo.sim.proxy --to 127.0.0.1:6443 --delay-to-client "lognormal 20ms 0.5"
 
-For faults inside HTTP, the proxy can speak TLS to the apiserver and plain HTTP to the client (`--to-tls --ca FILE`).
+For faults inside HTTP, the proxy can speak TLS to the apiserver and plain HTTP to the client (`--ca FILE`).
 An HTTP API, at the `control` address that the process prints, controls the running proxy:
 
     POST /proxy          {"law": "normal 500ms 100ms"}        delay law of bytes to all clients
     POST /proxy/faults   {"name": "thin-link", "value": 8000, "connections": "open"}
                          {"name": "hole-to-client", "connections": 7}   one connection, by the number in its chunks
                          {"name": "thin-link", "on": false}             see `watchslo.sim.link_faults`
-    GET  /proxy/chunks   ?since=SECONDS   chunks that have been forwarded to clients; when each open connection got
-                                          the last bytes of its client
+    GET  /proxy/chunks   chunks that have been forwarded to clients; when each open connection got the last bytes of
+                         its client
     GET  /proxy/edits    how many events were seen, and edited by each fault
 """
 
-import secrets
 import ssl
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -65,20 +63,18 @@ def control(proxy: TcpProxy) -> web.Application:
             proxy.switch_off(body.name)
         return body
 
-    async def chunks(request: web.Request) -> web.Response:
-        since = float(request.query.get("since", 0.0))
+    async def chunks(_request: web.Request) -> web.Response:
         asked = {str(number): connection.to_server.read_at for number, connection in proxy.connections.items()}
-        forwarded = [chunk for chunk in proxy.chunks if chunk.forwarded > since]
-        return _json({"now": time.monotonic(), "chunks": forwarded, "asked": asked})
+        return process.answer({"now": time.monotonic(), "chunks": tuple(proxy.chunks), "asked": asked})
 
     async def edits(_request: web.Request) -> web.Response:
-        return _json({"seen": proxy.events_seen, "edited": proxy.edits})
+        return process.answer({"seen": proxy.events_seen, "edited": proxy.edits})
 
     application = web.Application()
     application.add_routes(
         [
-            web.post("/proxy", _posted(DelaySetting, set_law)),
-            web.post("/proxy/faults", _posted(LinkFaultSwitch, fault)),
+            web.post("/proxy", process.posted(DelaySetting, set_law)),
+            web.post("/proxy/faults", process.posted(LinkFaultSwitch, fault)),
             web.get("/proxy/chunks", chunks),
             web.get("/proxy/edits", edits),
         ]
@@ -86,62 +82,33 @@ def control(proxy: TcpProxy) -> web.Application:
     return application
 
 
-def _posted(kind: type[Any], act: Callable[[Any], Awaitable[Any]]) -> Callable[[web.Request], Awaitable[web.Response]]:
-    """Return a handler that decodes a body of this type and passes it to `act`."""
-
-    async def handle(request: web.Request) -> web.Response:
-        try:
-            return _json(await act(msgspec.json.decode(await request.read(), type=kind)))
-        except (ConfigError, msgspec.MsgspecError) as problem:
-            return _json({"error": str(problem)}, code=400)
-
-    return handle
-
-
-def _json(document: Any, code: int = 200) -> web.Response:
-    return web.Response(body=msgspec.json.encode(document), status=code, content_type="application/json")
-
-
 @click.command()
 @click.option("--to", required=True, multiple=True, help="HOST:PORT of a server; several take turns by connection.")
-@click.option("--to-tls", is_flag=True, help="Speak TLS to the server; the client speaks plain TCP.")
-@click.option("--ca", type=click.Path(path_type=Path), help="PEM file of the server's CA; default: the system's CAs.")
+@click.option("--ca", type=click.Path(path_type=Path), help="Speak TLS to the server; this PEM file has its CA.")
 @click.option("--delay-to-client", default="none", show_default=True, help="Delay law, e.g. `normal 500ms 100ms`.")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option("--port", default=0, show_default=True, help="Port to listen on; 0 chooses a free port.")
-@click.option("--seed", type=int, help="Seed of the delay law; default: a random seed.")
-def main(
-    *,
-    to: tuple[str, ...],
-    to_tls: bool,
-    ca: Path | None,
-    delay_to_client: str,
-    host: str,
-    port: int,
-    seed: int | None,
-) -> None:
+def main(to: tuple[str, ...], ca: Path | None, delay_to_client: str, host: str, port: int) -> None:
     """Forward TCP connections and inject link faults.
 
     The proxy runs until SIGTERM, or until its parent process ends. It prints one line of JSON when it listens:
-    {"listen": "HOST:PORT", "control": "http://...", "seed": ...}.
+    {"listen": "HOST:PORT", "control": "http://..."}.
     """
-    chosen = secrets.randbits(32) if seed is None else seed
     try:
         addresses = [_address(text) for text in to]
-        tls = _tls(ca) if to_tls else None
-        random = Random(chosen)  # noqa: S311 - not used for cryptography
-        proxy = TcpProxy(addresses, parse_law(delay_to_client), random, (host, port), tls)
-        uvloop.run(_run(proxy, chosen))
+        tls = _tls(ca) if ca else None
+        random = Random()  # noqa: S311 - not used for cryptography
+        uvloop.run(_run(TcpProxy(addresses, parse_law(delay_to_client), random, (host, port), tls)))
     except (WatchsloError, OSError) as problem:
         raise click.ClickException(str(problem)) from None
 
 
-async def _run(proxy: TcpProxy, seed: int) -> None:
+async def _run(proxy: TcpProxy) -> None:
     async with proxy:
         runner = await process.listen(control(proxy), "127.0.0.1", 0)
         host, port = proxy.address
         address = f"http://127.0.0.1:{runner.addresses[0][1]}/proxy"
-        process.announce(listen=f"{host}:{port}", control=address, seed=seed)
+        process.announce(listen=f"{host}:{port}", control=address)
         await process.stopped()
         await runner.cleanup()
 
@@ -153,7 +120,7 @@ def _address(text: str) -> HostPort:
     return host, int(port)
 
 
-def _tls(ca: Path | None) -> ssl.SSLContext:
+def _tls(ca: Path) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=ca)
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # CAs made by Go have no key identifiers
     return context

@@ -1,47 +1,38 @@
 """Builds the object to store from the body of a write request, as the registry of an apiserver does."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from random import Random
 from typing import Any
 from uuid import UUID
 
 from watchslo.sim.kinds import Object, timestamp
 
-_METADATA_ORDER = ("name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp")
+_FIXED = ("name", "namespace", "uid", "resourceVersion", "generation", "creationTimestamp")
+"""The metadata that a client cannot change."""
 
 
-@dataclass(frozen=True, slots=True)
-class Registry:
-    """Makes new objects and new versions of objects; `random` supplies UIDs."""
+def new_object(random: Random, namespace: str | None, body: Object, wall: float) -> Object:
+    """Return the object that a POST creates; `random` supplies its UID."""
+    metadata = {
+        **body["metadata"],
+        **({"namespace": namespace} if namespace else {}),
+        "uid": str(UUID(int=random.getrandbits(128), version=4)),
+        "resourceVersion": "",
+        **({"generation": 1} if "spec" in body else {}),
+        "creationTimestamp": timestamp(wall),
+    }
+    return {"metadata": metadata, **_content(body)}
 
-    random: Random
 
-    def create(self, namespace: str | None, body: Object, wall: float) -> Object:
-        """Return the object that a POST creates."""
-        metadata = body["metadata"]
-        made = {
-            **metadata,
-            **({"namespace": namespace} if namespace else {}),
-            "uid": str(UUID(int=self.random.getrandbits(128), version=4)),
-            "resourceVersion": "",
-            **({"generation": 1} if "spec" in body else {}),
-            "creationTimestamp": timestamp(wall),
-        }
-        ordered = {key: made[key] for key in _METADATA_ORDER if key in made}
-        return {"metadata": {**ordered, **made}, **_content(body)}
-
-    def replace(self, old: Object, body: Object) -> Object:
-        """Return the object that a PATCH makes of an old one; it returns `old` itself if nothing changes."""
-        metadata = body["metadata"]
-        kept = old["metadata"]
-        fixed = {key: kept[key] for key in _METADATA_ORDER if key in kept}
-        new = {"metadata": {**fixed, **metadata, **fixed}, **_content(body)}
-        if new == old:
-            return old
-        if "generation" in kept and new.get("spec") != old.get("spec"):
-            new["metadata"]["generation"] = kept["generation"] + 1
-        return new
+def next_version(old: Object, body: Object) -> Object:
+    """Return the object that a PATCH makes of an old one; it returns `old` itself if nothing changes."""
+    kept = old["metadata"]
+    new = {"metadata": {**body["metadata"], **{key: kept[key] for key in _FIXED if key in kept}}, **_content(body)}
+    if new == old:
+        return old
+    if "generation" in kept and new.get("spec") != old.get("spec"):
+        new["metadata"]["generation"] = kept["generation"] + 1
+    return new
 
 
 def merge(old: Any, patch: Any) -> Any:

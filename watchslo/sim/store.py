@@ -1,4 +1,4 @@
-"""Models of a storage with its revisions and of an apiserver's watch cache, and the ground truth of their times.
+"""Models of a storage with its revisions and of an apiserver's watch cache, and logs of the times of revisions.
 
 The storage is etcd, or one whose revisions are commit times, as on GKE. The module is pure: time is an argument.
 """
@@ -288,7 +288,10 @@ class CacheModel:
 
 
 class RevisionLog:
-    """A bounded log of revisions with their times, in order of time; `stream` is the watch's number, or 0 for none."""
+    """A log of the last revisions with their times (monotonic seconds), in order of time; at least `capacity` are kept.
+
+    `stream` is the watch's number, or 0 for none.
+    """
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
@@ -315,21 +318,3 @@ class RevisionLog:
             "at": self._at[first:].tolist(),
             "stream": self._watch[first:].tolist(),
         }
-
-
-class GroundTruth:
-    """The times at which each revision was committed, and sent to each watch (monotonic seconds).
-
-    For each resource, at least the last `capacity` commits and sends are kept.
-    """
-
-    def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
-        self._commits: dict[str, RevisionLog] = {}
-        self._sends: dict[str, RevisionLog] = {}
-
-    def commits(self, resource: str) -> RevisionLog:
-        return self._commits.setdefault(resource, RevisionLog(self._capacity))
-
-    def sends(self, resource: str) -> RevisionLog:
-        return self._sends.setdefault(resource, RevisionLog(self._capacity))

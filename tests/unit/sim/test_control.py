@@ -81,16 +81,14 @@ async def test_writer_continues_after_a_client_deletes_its_objects(simulate: Sim
 
 async def test_arrivals_include_requests_that_fail(simulate: Simulate) -> None:
     api = await simulate()
-    began = time.monotonic()
     await api.get(CONFIGMAPS)
     between = time.monotonic()
     await api.control("faults", {"name": "overloaded"})
     await api.get(CONFIGMAPS)
     await api.get("/version")
-    arrivals = (await api.get(f"/sim/arrivals?since={began}")).json
+    arrivals = (await api.get("/sim/arrivals")).json
     assert [at > between for at in arrivals["at"]] == [False, True, True]
     assert arrivals["at"][-1] <= arrivals["now"] <= time.monotonic()
-    assert len((await api.get(f"/sim/arrivals?since={between}")).json["at"]) == 2
 
 
 @pytest.mark.parametrize(("name", "code"), [("throttled", 429), ("gone", 410)])
