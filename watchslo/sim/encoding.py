@@ -74,7 +74,7 @@ class ObjectEncoder:
         return {"cells": cells, "object": None if self.include == "None" else partial(obj)}
 
     def table(self, objects: Sequence[Object], metadata: dict[str, Any], *, head: bool) -> dict[str, Any]:
-        """Return objects as a table; in a watch, only the first table has a `head`, the column definitions."""
+        """Return objects as a table; those of an answer have a `head`, the column definitions."""
         return {
             "kind": "Table",
             "apiVersion": "meta.k8s.io/v1",
@@ -83,7 +83,7 @@ class ObjectEncoder:
             "rows": [self._row(obj) for obj in objects],
         }
 
-    def document(self, obj: Object, *, head: bool = True) -> Object:
+    def document(self, obj: Object, *, head: bool) -> Object:
         """Return the document of one object for a get or a watch event."""
         if self.form is ObjectForm.OBJECT:
             return self.plain(obj)
@@ -93,7 +93,7 @@ class ObjectEncoder:
 
     def body(self, obj: Object) -> bytes:
         """Return the body of an answer with one object."""
-        return self._enveloped(obj) if self.protobuf else dump(self.document(obj))
+        return self._enveloped(obj) if self.protobuf else dump(self.document(obj, head=True))
 
     def list_body(self, objects: Sequence[Object], metadata: dict[str, Any]) -> bytes:
         """Return the body of a list; `metadata` is the list's."""
@@ -112,17 +112,17 @@ class ObjectEncoder:
         head = {"kind": f"{self.kind.kind}List", "apiVersion": self.kind.api_version}
         return {**head, "metadata": metadata, "items": objects}
 
-    def event(self, kind: str, obj: Object, *, head: bool) -> bytes:
-        """Return the line, or the frame, of a watch event; for `head`, see `table`."""
+    def event(self, kind: str, obj: Object) -> bytes:
+        """Return the line, or the frame, of a watch event."""
         if self.protobuf:
             return protobuf.event(kind, self._enveloped(obj))
-        return dump({"type": kind, "object": self.document(obj, head=head)})
+        return dump({"type": kind, "object": self.document(obj, head=False)})
 
-    def initial_events_end(self, revision: int, *, head: bool) -> bytes:
+    def initial_events_end(self, revision: int) -> bytes:
         """Return the line of the bookmark that ends the initial events: the watch has sent all up to this revision."""
         metadata = {"resourceVersion": str(revision), "annotations": _INITIAL_EVENTS_END}
-        encoder = self if self.include != "None" else self._with_metadata()
-        return encoder.event("BOOKMARK", {"metadata": metadata}, head=head)
+        encoder = replace(self, include="Metadata")  # in a Table, the annotation needs it
+        return encoder.event("BOOKMARK", {"metadata": metadata})
 
     def error_event(self, error: status.StatusError) -> bytes:
         """Return the line, or the frame, of an error event, after which a watch ends."""
@@ -139,10 +139,6 @@ class ObjectEncoder:
 
     def _envelope(self, kind: str, encoded: bytes) -> bytes:
         return protobuf.envelope(self.kind.api_version, kind, encoded)
-
-    def _with_metadata(self) -> "ObjectEncoder":
-        """Return an encoder with metadata in its rows: the annotation that ends the initial events needs it."""
-        return replace(self, include="Metadata")
 
 
 def _column(name: str) -> dict[str, Any]:

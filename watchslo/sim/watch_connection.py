@@ -10,7 +10,7 @@ from typing import Protocol
 from watchslo.sim import status
 from watchslo.sim.delay_law import DelayLaw
 from watchslo.sim.delayed_channel import DelayedChannel
-from watchslo.sim.encoding import ObjectEncoder, ObjectForm
+from watchslo.sim.encoding import ObjectEncoder
 from watchslo.sim.event_edits import BOOKMARK, EditLog, EditRecord, EventEdit, EventEditor, WatchEvent, bookmark_event
 from watchslo.sim.kinds import Object
 from watchslo.sim.query import ObjectSelector
@@ -90,8 +90,7 @@ class WatchEnvironment:
     """What the cluster provides to a watch.
 
     `bookmark` returns the revision of a bookmark, or None if the resource has none. `law` returns the delay law of
-    events to the client. `sends` records the times of sent events, and `edits` what
-    faults changed.
+    events to the client. `sends` records the times of sent events, and `edits` what faults changed.
     """
 
     bookmark: Callable[[], int | None]
@@ -101,8 +100,8 @@ class WatchEnvironment:
     edits: EditLog
 
 
-EncodedEvents = dict[tuple[ObjectEncoder, bool], bytes]
-"""One change as bytes, for each encoder in use, with and without the column definitions of a table."""
+EncodedEvents = dict[ObjectEncoder, bytes]
+"""One change as bytes, for each encoder in use."""
 
 
 class WatchConnection:
@@ -130,9 +129,6 @@ class WatchConnection:
         for name, edit in first_edits.items():
             self._editor.arm(name, edit)
         self._missed = [sent for change in start.missed for sent in self._events_of(change)]
-        sends_initial_lines = bool(start.objects or self._missed or start.end is not None)
-        # Only the first event of a watch carries a table's column definitions.
-        self._head = parameters.encoder.form is ObjectForm.TABLE and not sends_initial_lines
         self._channel: DelayedChannel[tuple[int, bytes]] = DelayedChannel(
             environment.law, environment.random, self._deliver
         )
@@ -146,19 +142,17 @@ class WatchConnection:
         if refusal or self._start.over:
             self.close()
             return
-        head = encoder.form is ObjectForm.TABLE
         revisions: list[int] = []
         lines: list[bytes] = []
         for event in self._initial_events():
-            lines.append(encoder.event(event.type, event.content, head=head))
-            head = False
+            lines.append(encoder.event(event.type, event.content))
             if event.revision:
                 revisions.append(event.revision)
             if len(lines) == _LINES_PER_PORTION:
                 yield revisions, b"".join(lines)
                 revisions, lines = [], []
         if self._start.end is not None:
-            lines.append(encoder.initial_events_end(self._start.end, head=head))
+            lines.append(encoder.initial_events_end(self._start.end))
         if lines:
             yield revisions, b"".join(lines)
 
@@ -240,16 +234,10 @@ class WatchConnection:
 
     def _push(self, event: WatchEvent, encoded: EncodedEvents) -> None:
         """Queue an event; `encoded` caches its bytes."""
-        encoder, head = self._parameters.encoder, self._take_head()
-        line = encoded.get((encoder, head))
-        if line is None:
-            line = encoder.event(event.type, event.content, head=head)
-            encoded[encoder, head] = line
-        self._channel.push((0 if event.type == BOOKMARK else event.revision, line))
-
-    def _take_head(self) -> bool:
-        head, self._head = self._head, False
-        return head
+        encoder = self._parameters.encoder
+        if encoder not in encoded:
+            encoded[encoder] = encoder.event(event.type, event.content)
+        self._channel.push((0 if event.type == BOOKMARK else event.revision, encoded[encoder]))
 
     def _deliver(self, items: list[tuple[int, bytes]]) -> None:
         assert self._body is not None

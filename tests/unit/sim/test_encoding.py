@@ -33,10 +33,9 @@ def encodings() -> Iterator[tuple[str, list[str]]]:
     }
     for name, encoder in encoders.items():
         written = {
-            "first event": encoder.event("ADDED", OBJECT, head=True),
-            "event": encoder.event("DELETED", OBJECT, head=False),
-            "bookmark": encoder.event("BOOKMARK", bookmark, head=False),
-            "end of the list": encoder.initial_events_end(226, head=False),
+            "event": encoder.event("DELETED", OBJECT),
+            "bookmark": encoder.event("BOOKMARK", bookmark),
+            "end of the list": encoder.initial_events_end(226),
             "error": encoder.error_event(status.too_old(5, 236)),
             "object": encoder.body(OBJECT),
             "list": encoder.list_body([OBJECT], {"resourceVersion": "7"}),
