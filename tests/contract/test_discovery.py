@@ -80,6 +80,7 @@ async def test_all_resources_of_star_can_be_watched_at_once(
     assert not any(watch.said(Violated) for watch in watches.values())
 
 
+@real("in a simulated cluster, all resources can be listed and watched")
 async def test_resource_names_resolve_as_in_kubectl(client: Client) -> None:
     catalogue = await discovered(client)
     assert catalogue.resolve("configmaps") == CONFIGMAPS

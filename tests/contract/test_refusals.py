@@ -48,6 +48,7 @@ async def test_unserved_path_is_refused_in_plain_text(client: Client) -> None:
     assert answer.message.endswith("It says: 404 page not found")
 
 
+@real("in a simulated cluster, all resources can be listed and watched")
 async def test_resource_without_the_verb_is_not_allowed(client: Client) -> None:
     for answer in (await listed(client, UNLISTABLE), await watched(client, UNWATCHABLE)):
         assert isinstance(answer, Failure)

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Any
 
-from watchslo.sim.kinds import ResourceKind
+from watchslo.sim.kinds import VERBS, ResourceKind
 
 Document = dict[str, Any]
 
@@ -31,6 +31,6 @@ def _aggregated_resource(kind: ResourceKind) -> Document:
         "responseKind": {"group": "", "version": "", "kind": kind.kind},
         "scope": "Namespaced" if kind.namespaced else "Cluster",
         "singularResource": kind.singular,
-        "verbs": kind.verbs,
+        "verbs": VERBS,
         "shortNames": kind.short_names,
     }

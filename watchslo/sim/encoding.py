@@ -176,8 +176,8 @@ _UNACCEPTABLE = (
 )
 
 
-def negotiate(accept: str, kind: ResourceKind, include: str, *, listed: bool) -> ObjectEncoder:
-    """Return the encoder for the first supported clause of an Accept header; `listed` is True for a list.
+def negotiate(accept: str, kind: ResourceKind, include: str) -> ObjectEncoder:
+    """Return the encoder for the first supported clause of an Accept header.
 
     Raises:
         StatusError: 406 if no clause is supported.
@@ -188,9 +188,6 @@ def negotiate(accept: str, kind: ResourceKind, include: str, *, listed: bool) ->
             return ObjectEncoder(kind, ObjectForm.OBJECT, include, protobuf=True)
         if media_type not in _JSON or (name and not _is_known_form(parameters)):
             continue
-        if name.startswith("PartialObjectMetadata") and listed != name.endswith("List"):
-            what = f"a list (*core.{kind.kind}List)" if listed else f"not a list (*core.{kind.kind})"
-            raise status.not_acceptable(f"you requested {name}, but the requested object is {what}")
         return ObjectEncoder(kind, _FORMS.get(name, ObjectForm.OBJECT), include)
     raise status.not_acceptable(_UNACCEPTABLE)
 

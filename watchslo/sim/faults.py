@@ -9,7 +9,7 @@ from watchslo.errors import ConfigError
 from watchslo.sim import event_edits, status
 from watchslo.sim.delay_law import DelayLaw, parse_law
 from watchslo.sim.event_edits import EventEdit
-from watchslo.sim.kinds import ALL_VERBS, ResourceKind
+from watchslo.sim.kinds import VERBS, ResourceKind
 
 ALL_RESOURCES = "*"
 """Selects all resources."""
@@ -152,7 +152,7 @@ _FAULTS = (
     Fault("html", "an intermediary answers reads with an HTML page", response=FaultResponse(_READS, body=_PAGE)),
     Fault("cut", "every 5 s the connections of all watches are cut", disruption=WatchDisruption.CUT),
     Fault("unreachable", "every connection is cut at its first request", response=FaultResponse()),
-    Fault("forbidden", "access to the resource is forbidden", response=FaultResponse(ALL_VERBS, refusal=_forbidden)),
+    Fault("forbidden", "access to the resource is forbidden", response=FaultResponse(VERBS, refusal=_forbidden)),
     Fault("unauthorized", "the token is refused", response=FaultResponse(refusal=_UNAUTHORIZED)),
     Fault("clock-step", "the apiserver's clock is one hour ahead", clock=3600.0),
 )  # fmt: skip  # one entry reads as one sentence

@@ -16,7 +16,7 @@ def timestamp(wall: float) -> str:
     return datetime.fromtimestamp(int(wall), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-ALL_VERBS = ("create", "delete", "get", "list", "patch", "watch")
+VERBS = ("create", "delete", "get", "list", "patch", "watch")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,6 @@ class ResourceKind:
     kind: str
     namespaced: bool = True
     short_names: tuple[str, ...] = ()
-    verbs: tuple[str, ...] = ALL_VERBS
     columns: tuple[str, ...] = ("Name", "Age")
     cached: bool = True
     storage: str = ""
@@ -60,8 +59,6 @@ class ResourceKind:
 
 
 _BUILT_IN = (
-    ResourceKind("", "componentstatuses", "ComponentStatus", namespaced=False, verbs=("get", "list"),
-        short_names=("cs",), cached=False),
     ResourceKind("", "configmaps", "ConfigMap", short_names=("cm",)),
     ResourceKind("", "events", "Event", short_names=("ev",), cached=False),
     ResourceKind("", "namespaces", "Namespace", namespaced=False, short_names=("ns",)),
@@ -73,8 +70,6 @@ _BUILT_IN = (
     ResourceKind("apps", "deployments", "Deployment", short_names=("deploy",)),
     ResourceKind("apps", "replicasets", "ReplicaSet", short_names=("rs",)),
     ResourceKind("events.k8s.io", "events", "Event", short_names=("ev",), cached=False, storage="events"),
-    ResourceKind("authentication.k8s.io", "tokenreviews", "TokenReview", namespaced=False, verbs=("create",),
-        cached=False),
     ResourceKind("batch", "jobs", "Job"),
     ResourceKind("coordination.k8s.io", "leases", "Lease"),
     ResourceKind("discovery.k8s.io", "endpointslices", "EndpointSlice"),

@@ -79,46 +79,37 @@ class _CaptivePortal:
         return FilterResult(b"")
 
 
-def _number(value: object) -> float:
-    if not isinstance(value, int | float) or not 0 <= value < math.inf:
-        raise ConfigError(f"{value!r} is not a number of 0 or more.")
-    return float(value)
-
-
-def _positive(value: object) -> float:
-    if not _number(value):
-        raise ConfigError("0 is too small. Write a number above 0.")
-    return _number(value)
-
-
-def _share(value: object) -> float:
-    if _positive(value) > 1:
-        raise ConfigError(f"{value!r} is too large. Write a share of at most 1.")
-    return _number(value)
-
-
-def _none(value: object) -> None:
-    if value is not None:
-        raise ConfigError(f"this fault takes no value. Remove {value!r}.")
-
-
 @dataclass(frozen=True, slots=True)
 class LinkFault:
     """A fault of a connection; `words` describes it for users.
 
-    `read` parses and checks the value, `unit` is the value's unit, and `usual` its default. With `stops_accepting`,
-    the proxy accepts no new connections while the fault is on.
+    `usual` is the default of its value; None for a fault without a value. With `stops_accepting`, the proxy accepts no
+    new connections while the fault is on.
     """
 
     name: str
     words: str
     start: Callable[[ProxiedConnection, Any], None]
     stop: Callable[[ProxiedConnection], None]
-    read: Callable[[object], Any] = _none
-    usual: float | str | None = None
-    unit: str = ""
+    usual: float | None = None
+    least: float = 0.0
+    most: float = math.inf
     about: ConnectionSelection = ConnectionSelection.ALL
     stops_accepting: bool = False
+
+    def checked(self, value: float | None) -> float | None:
+        """Return this value, or the default of None.
+
+        Raises:
+            ConfigError: if the value is too small or too large.
+        """
+        if value is None or self.usual is None:
+            return self.usual
+        if not self.least <= value <= self.most:
+            raise ConfigError(
+                f"{value} is no value of {self.name}. Write a number from {self.least:g} to {self.most:g}."
+            )
+        return value
 
 
 def _holding(name: str, *pipes: str) -> StartAndStop:
@@ -158,7 +149,7 @@ _ONCE = ConnectionSelection.OPEN
 _TABLE = (
     LinkFault("thin-link", "each connection carries at most 64 kbit/s to its client",
               lambda connection, rate: connection.to_client.throttle(rate),
-              lambda connection: connection.to_client.throttle(math.inf), _positive, 8000, "bytes per second"),
+              lambda connection: connection.to_client.throttle(math.inf), 8000, least=1),  # bytes per second
     LinkFault("hole-to-client", "bytes from the apiserver are lost; connections stay open",
               *_holding("hole-to-client", "to_client")),
     LinkFault("hole-to-server", "bytes to the apiserver are lost; connections stay open",
@@ -167,7 +158,7 @@ _TABLE = (
               *_holding("frozen-link", "to_client", "to_server"), stops_accepting=True),
     LinkFault("idle-timeout", "idle connections are cut",
               lambda connection, seconds: connection.cut_when_idle(seconds),
-              lambda connection: connection.cut_when_idle(math.inf), _positive, 50, "seconds"),
+              lambda connection: connection.cut_when_idle(math.inf), 50, least=1e-3),  # seconds
     LinkFault("captive-portal", "an intermediary answers every request with an HTML page",
               lambda connection, _: connection.to_server.add_filter(
                   "captive-portal", _CaptivePortal(connection.to_client)),
@@ -175,15 +166,15 @@ _TABLE = (
     LinkFault("fin", "connections are closed by an intermediary", *_cutting(CloseMode.FIN), about=_ONCE),
     LinkFault("reset", "connections are reset by an intermediary", *_cutting(CloseMode.RST), about=_ONCE),
     LinkFault("truncated", "connections are closed in the middle of a response",
-              *_filtering("truncated", _Truncator), _number, 100, "bytes before the end", _ONCE),
+              *_filtering("truncated", _Truncator), 100, about=_ONCE),  # bytes before the end
     LinkFault("long-line", "each watch carries a line of many MiB",
-              *_filtering("long-line", _LongLineInserter), _positive, 20, "MiB", _ONCE),
+              *_filtering("long-line", _LongLineInserter), 20, least=1e-3, about=_ONCE),  # MiB
     LinkFault("lossy", "watches lose one event in a hundred",
-              *_editing("lossy"), _share, 0.01, "share of events"),
+              *_editing("lossy"), 0.01, most=1),  # share of events
     LinkFault("duplicating", "watches get one event in a hundred twice",
-              *_editing("duplicating"), _share, 0.01, "share of events"),
+              *_editing("duplicating"), 0.01, most=1),  # share of events
     LinkFault("swapping", "watches get one event in a hundred after the next one",
-              *_editing("swapping"), _share, 0.01, "share of events"),
+              *_editing("swapping"), 0.01, most=1),  # share of events
 )  # fmt: skip  # one entry reads as one sentence
 
 LINK_FAULTS: dict[str, LinkFault] = {fault.name: fault for fault in _TABLE}

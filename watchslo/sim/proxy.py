@@ -45,7 +45,7 @@ class LinkFaultSwitch(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     name: str
     on: bool = True
-    value: float | str | None = None
+    value: float | None = None
     connections: ConnectionSelection | int | None = None
 
 

@@ -136,7 +136,7 @@ class SimServer:
         verb = _VERBS.get((request.method, target.name is not None), "")
         if verb == "list" and parse_options(request.query).watch:
             verb = "watch"
-        if verb not in target.kind.verbs:
+        if not verb:
             raise status.method_not_allowed()
         return verb
 
@@ -156,14 +156,14 @@ class SimServer:
 
     async def _list(self, request: web.Request, target: RequestTarget) -> web.Response:
         options, selector = self._options(request, target)
-        encoder = negotiate(request.headers.get("Accept", ""), target.kind, options.include, listed=True)
+        encoder = negotiate(request.headers.get("Accept", ""), target.kind, options.include)
         listing = await self._cluster.resource_server(target.kind).read(options, selector)
         body = encoder.list_body(listing.objects, listing.metadata())
         return _answer(body, encoder.media_type)
 
     async def _watch(self, request: web.Request, target: RequestTarget) -> web.StreamResponse:
         options, selector = self._options(request, target)
-        encoder = negotiate(request.headers.get("Accept", ""), target.kind, options.include, listed=False)
+        encoder = negotiate(request.headers.get("Accept", ""), target.kind, options.include)
         lifetime = options.timeout or self._random.uniform(*_WATCH_TIMEOUT_RANGE_SECONDS)
         deadline = time.monotonic() + lifetime
         response = web.StreamResponse(headers={"Content-Type": encoder.watch_type})
@@ -198,7 +198,7 @@ class SimServer:
 
     def _object(self, request: web.Request, target: RequestTarget, obj: Object, code: int = 200) -> web.Response:
         accept, include = request.headers.get("Accept", ""), request.query.get("includeObject", "Metadata")
-        encoder = negotiate(accept, target.kind, include, listed=False)
+        encoder = negotiate(accept, target.kind, include)
         return _answer(encoder.body(obj), encoder.media_type, code)
 
     # Discovery and health

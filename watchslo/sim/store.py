@@ -299,9 +299,6 @@ class RevisionLog:
         self._revision = array("q")
         self._watch = array("q")
 
-    def __len__(self) -> int:
-        return len(self._at)
-
     def append(self, at: float, revision: int, watch: int = 0) -> None:
         self._at.append(at)
         self._revision.append(revision)

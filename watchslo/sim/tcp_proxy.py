@@ -92,7 +92,7 @@ class TcpProxy:
         await asyncio.sleep(0)  # transports close one iteration of the event loop after close()
 
     def switch_on(
-        self, name: str, value: float | str | None = None, connections: ConnectionSelection | int | None = None
+        self, name: str, value: float | None = None, connections: ConnectionSelection | int | None = None
     ) -> LinkFault:
         """Switch on a fault of `watchslo.sim.link_faults`, with its default value if none is given.
 
@@ -102,7 +102,7 @@ class TcpProxy:
             ConfigError: for an unknown fault, an invalid value, or a connection that is not open.
         """
         fault = known_link_fault(name)
-        parsed = fault.read(fault.usual if value is None else value)
+        parsed = fault.checked(value)
         if isinstance(connections, int):
             if connections not in self.connections:
                 raise ConfigError(f"no connection {connections} is open. Take the number of a recent chunk.")

@@ -175,10 +175,10 @@ def _resolve(cluster: Cluster, resource: str, namespace: str) -> tuple[ResourceK
     """Return the kind and namespace (None for a cluster-scoped resource) to write to.
 
     Raises:
-        ConfigError: for an unknown or read-only resource, or an unknown namespace.
+        ConfigError: for an unknown resource or namespace.
     """
     kind = BUILT_IN.get(resource)
-    if not kind or "create" not in kind.verbs:
+    if not kind:
         raise ConfigError(f"{resource!r} cannot be written. The resources are {', '.join(BUILT_IN)}.")
     if not kind.namespaced:
         return kind, None

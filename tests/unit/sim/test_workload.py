@@ -56,9 +56,7 @@ async def test_bursty_writer_keeps_the_number_of_objects_of_its_plan() -> None:
     assert written == pytest.approx(2100, rel=0.3)
 
 
-@pytest.mark.parametrize(
-    ("resource", "namespace"), [("gremlins", "default"), ("pods", "nowhere"), ("componentstatuses", "")]
-)
+@pytest.mark.parametrize(("resource", "namespace"), [("gremlins", "default"), ("pods", "nowhere")])
 async def test_workload_refuses_unknown_resources_and_namespaces(resource: str, namespace: str) -> None:
     simulated = cluster()
     workload = Workload(simulated, Random(7))
