@@ -59,11 +59,10 @@ class Fault:
     """A fault of one resource or of all resources; `words` describes it for users.
 
     `law` replaces the delay law of the hop. `held` blocks the hop. The `disruption` repeats `every` so many seconds;
-    `line` is the line that it injects. `edit` changes the next events of one
-    watch of each resource, or, with `on_resume`, the first events of every watch that resumes from a revision.
-    `clock` is how far the apiserver's clock is ahead, in seconds. `window` is the number of changes that watch caches
-    keep. With `closes_silently`, the apiserver ends a watch cleanly if it cannot resume it, where it would otherwise
-    send a 410.
+    `line` is the line that it injects. `edit` changes the next events of one watch of each resource, or, with
+    `on_resume`, the first events of every watch that resumes from a revision. `clock` is how far the apiserver's clock
+    is ahead, in seconds. `window` is the number of changes that watch caches keep. With `closes_silently`, the
+    apiserver ends a watch cleanly if it cannot resume it, where it would otherwise send a 410.
     """
 
     name: str

@@ -176,14 +176,15 @@ class SimServer:
         return response
 
     def _options(self, request: web.Request, target: RequestTarget) -> tuple[ListOptions, ObjectSelector]:
-        options = parse_options(request.query)
-        return options, parse_selector(target.kind, target.namespace, request.query)
+        return parse_options(request.query), parse_selector(target.kind, target.namespace, request.query)
 
     async def _get(self, request: web.Request, target: RequestTarget) -> web.Response:
         return self._object(request, target, self._cluster.get(target.kind, target.namespace, _name(target)))
 
     async def _create(self, request: web.Request, target: RequestTarget) -> web.Response:
         body = await _parsed(request)
+        if not (isinstance(body, dict) and "name" in (body.get("metadata") or {})):
+            raise status.bad_request("the body has no metadata.name")
         created = self._cluster.create(target.kind, target.namespace, body)
         return self._object(request, target, created, code=201)
 

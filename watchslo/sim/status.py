@@ -53,16 +53,15 @@ def unauthorized() -> StatusError:
     return StatusError(401, "Unauthorized", "Unauthorized")
 
 
-def forbidden(kind: ResourceKind, verb: str, namespace: str | None, name: str | None = None) -> StatusError:
+def forbidden(kind: ResourceKind, verb: str, namespace: str | None) -> StatusError:
     """Return the error for a verb that this identity may not use on the resource."""
     scope = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
-    what = f'{kind.key} "{name}"' if name else kind.key
     return StatusError(
         403,
         "Forbidden",
-        f'{what} is forbidden: User "watchslo" cannot {verb} resource "{kind.plural}" '
+        f'{kind.key} is forbidden: User "watchslo" cannot {verb} resource "{kind.plural}" '
         f'in API group "{kind.group}" {scope}',
-        _details(kind, name),
+        _details(kind, None),
     )
 
 
