@@ -13,8 +13,9 @@ import pytest
 
 from tests.support.transcripts import of_states
 from watchslo import __version__
-from watchslo.cli import REHEARSED, commands, kubectl, kubectl_complete, main
-from watchslo.cli import STRATEGIES as OFFERED
+from watchslo.cli import commands, kubectl, kubectl_complete, main
+from watchslo.cli.rehearse import REHEARSED
+from watchslo.cli.rehearse import STRATEGIES as OFFERED
 from watchslo.errors import ServeError
 from watchslo.rehearse.strategies import NAMES
 from watchslo.watch.strategy import STRATEGIES
@@ -281,6 +282,11 @@ def test_healthy_failure_is_one_sentence(watchslo: Watchslo, capsys: pytest.Capt
 )
 def test_invalid_arguments_exit_with_2(arguments: list[str], watchslo: Watchslo) -> None:
     assert watchslo(*arguments) == 2
+
+
+def test_unknown_command_names_a_similar_one(watchslo: Watchslo, capsys: pytest.CaptureFixture[str]) -> None:
+    assert watchslo("checks") == 2
+    assert capsys.readouterr().err.endswith("Error: No such command 'checks'. Did you mean 'check'?\n")
 
 
 @pytest.mark.parametrize(

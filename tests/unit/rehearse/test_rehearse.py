@@ -17,7 +17,7 @@ from tests.unit.app.conftest import Run
 from tests.unit.monitor.cluster import PODS, Cluster, Door, Log, because_of, nowhere
 from watchslo.app.rehearse import rehearse
 from watchslo.app.session import INTERRUPTED
-from watchslo.cli import STRATEGIES as NAMES
+from watchslo.cli.rehearse import STRATEGIES as NAMES
 from watchslo.errors import WatchsloError
 from watchslo.kube.call import Page
 from watchslo.kube.client import TakePiece

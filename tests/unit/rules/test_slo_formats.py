@@ -8,8 +8,8 @@ import click
 import pytest
 
 from tests.unit.rules.test_rules import PROVEN, SEVERAL, config, expressions
-from watchslo import cli
 from watchslo.app.rules import Format, RulesOptions, as_yaml, documents
+from watchslo.cli.rules import rules as command
 from watchslo.rules.service_levels import service_levels
 from watchslo.rules.settings import RuleSettings
 from watchslo.rules.slo_formats import openslo, pyrra, sloth
@@ -144,6 +144,6 @@ class TestIndicators:
 
 def test_command_line_has_every_format() -> None:
     """The command line does not import the rules, so it lists the formats itself."""
-    (option,) = (option for option in cli.rules.params if option.name == "format")
+    (option,) = (option for option in command.params if option.name == "format")
     assert isinstance(option.type, click.Choice)
     assert tuple(option.type.choices) == get_args(Format)

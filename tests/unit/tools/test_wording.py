@@ -39,7 +39,7 @@ def test_check_subject_other_forms_are_refused(subject: str) -> None:
 
 
 def test_is_checked_generated_and_foreign_files_are_skipped() -> None:
-    assert is_checked("watchslo/cli.py")
+    assert is_checked("watchslo/errors.py")
     assert is_checked("Makefile")
     assert not is_checked("requirements.lock")
     assert not is_checked("tests/golden/status.json")
