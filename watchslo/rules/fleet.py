@@ -9,8 +9,9 @@ from collections.abc import Iterator
 
 from watchslo.config.model import Config
 from watchslo.rules import names
-from watchslo.rules.alert_builder import AlertBuilder
-from watchslo.rules.alerts import CRITICAL, EVENTS, LATE, MIN_COVERAGE, MONITOR, UNNOTICED, WARNING, Alert
+from watchslo.rules.alerts.alert import CRITICAL, EVENTS, LATE, MONITOR, UNNOTICED, WARNING, Alert
+from watchslo.rules.alerts.alert_builder import AlertBuilder
+from watchslo.rules.alerts.clock import MIN_COVERAGE
 from watchslo.rules.promql import by, joined, number
 from watchslo.rules.rollup import rollup_names
 from watchslo.rules.rule import RuleDefinition, RuleGroup
@@ -99,17 +100,21 @@ def _budget_burn(builder: AlertBuilder, pair: WindowPair, factor: float) -> Aler
     burning = joined("and", conditions)
     worst = builder.worst_watch_of_cluster(f"{names.in_fleet(names.ROLLUP_WORST)}{{PLACE}}")
     return Alert(
-        "WatchFleetBudgetBurn",
-        pair.severity,
-        EVENTS,
-        f"{burning}\nunless {names.in_fleet(names.ROLLUP_OVERLOADED)} > {MOST_OVERLOADED}",
-        pair.wait,
-        LATE,
-        f"watch events of cluster {cluster} are late, with burn rate {{{{ $value | humanize }}}} over {pair.long}.",
-        f"Over the last {pair.long}, and over the last {pair.short} as well, all watches of the cluster together spent "
-        "their error budget {{ $value | humanize }} times as fast as their objectives allow; most late events of the "
-        f"last hour are of {worst}. Controllers that depend on them act late.",
-        {"long": pair.long, "short": pair.short},
+        name="WatchFleetBudgetBurn",
+        severity=pair.severity,
+        slo=EVENTS,
+        expression=f"{burning}\nunless {names.in_fleet(names.ROLLUP_OVERLOADED)} > {MOST_OVERLOADED}",
+        wait=pair.wait,
+        impact=LATE,
+        summary=(
+            f"watch events of cluster {cluster} are late, with burn rate {{{{ $value | humanize }}}} over {pair.long}."
+        ),
+        description=(
+            f"Over the last {pair.long}, and over the last {pair.short} as well, all watches of the cluster together "
+            "spent their error budget {{ $value | humanize }} times as fast as their objectives allow; most late "
+            f"events of the last hour are of {worst}. Controllers that depend on them act late."
+        ),
+        labels={"long": pair.long, "short": pair.short},
     )
 
 
@@ -118,16 +123,18 @@ def _untrusted(config: Config, builder: AlertBuilder) -> Iterator[Alert]:
     cluster = f"{{{{ $labels.{builder.settings.cluster_label} }}}}"
     measured = builder.over("avg_over_time", names.in_fleet(names.ROLLUP_MEASURED_TIME), TRUSTED_SECONDS)
     yield Alert(
-        "WatchsloClusterUntrusted",
-        WARNING,
-        MONITOR,
-        f"{measured} < {TRUSTED_SHARE}",
-        15 * MINUTE,
-        UNNOTICED,
-        f"watchslo could not measure cluster {cluster} all the time.",
-        "It measured only {{ $value | humanizePercentage }} of the last half hour: instances are down or overloaded, "
-        "or their clocks do not tick. The figures of this cluster describe only the rest.",
-        {"reason": "time"},
+        name="WatchsloClusterUntrusted",
+        severity=WARNING,
+        slo=MONITOR,
+        expression=f"{measured} < {TRUSTED_SHARE}",
+        wait=15 * MINUTE,
+        impact=UNNOTICED,
+        summary=f"watchslo could not measure cluster {cluster} all the time.",
+        description=(
+            "It measured only {{ $value | humanizePercentage }} of the last half hour: instances are down or "
+            "overloaded, or their clocks do not tick. The figures of this cluster describe only the rest."
+        ),
+        labels={"reason": "time"},
     )
     if config.judges_quantiles:
         yield _uncovered(config, builder, cluster)
@@ -144,16 +151,18 @@ def _uncovered(config: Config, builder: AlertBuilder, cluster: str) -> Alert:
         f"{recorded} >= {number(DAY / builder.settings.shrink)}",
     )
     return Alert(
-        "WatchsloClusterUntrusted",
-        WARNING,
-        MONITOR,
-        joined("and", conditions),
-        15 * MINUTE,
-        UNNOTICED,
-        f"coverage of cluster {cluster} is below {MIN_COVERAGE:.0%}.",
-        "Only {{ $value | humanizePercentage }} of the minutes of the last day could be judged, although there were "
-        "enough events all the time. The share of good minutes says nothing about this cluster.",
-        {"reason": "coverage"},
+        name="WatchsloClusterUntrusted",
+        severity=WARNING,
+        slo=MONITOR,
+        expression=joined("and", conditions),
+        wait=15 * MINUTE,
+        impact=UNNOTICED,
+        summary=f"coverage of cluster {cluster} is below {MIN_COVERAGE:.0%}.",
+        description=(
+            "Only {{ $value | humanizePercentage }} of the minutes of the last day could be judged, although there "
+            "were enough events all the time. The share of good minutes says nothing about this cluster."
+        ),
+        labels={"reason": "coverage"},
     )
 
 
@@ -168,26 +177,30 @@ def _reporting(settings: RuleSettings) -> RuleDefinition:
 def _silent(builder: AlertBuilder) -> Iterator[Alert]:
     cluster = f"{{{{ $labels.{builder.settings.cluster_label} }}}}"
     yield Alert(
-        "WatchsloClusterSilent",
-        CRITICAL,
-        MONITOR,
-        f"{names.FLEET_REPORTING} == 0",
-        10 * MINUTE,
-        "Late events are not noticed",
-        f"cluster {cluster} sends no figures of watchslo.",
-        "It did within the last day. Either its Prometheus does not send, or it scrapes no instance of watchslo. "
-        "Nothing is known about this cluster here.",
-        {"scope": "cluster"},
+        name="WatchsloClusterSilent",
+        severity=CRITICAL,
+        slo=MONITOR,
+        expression=f"{names.FLEET_REPORTING} == 0",
+        wait=10 * MINUTE,
+        impact="Late events are not noticed",
+        summary=f"cluster {cluster} sends no figures of watchslo.",
+        description=(
+            "It did within the last day. Either its Prometheus does not send, or it scrapes no instance of watchslo. "
+            "Nothing is known about this cluster here."
+        ),
+        labels={"scope": "cluster"},
     )
     yield Alert(
-        "WatchsloClusterSilent",
-        CRITICAL,
-        MONITOR,
-        f"absent({names.ROLLUP_INSTANCES})",
-        10 * MINUTE,
-        "Late events are not noticed",
-        "no cluster at all sends figures of watchslo.",
-        "Either the way to this global level is interrupted, or the rules of the rollup are not loaded in the "
-        "clusters. Nothing is known about any cluster here.",
-        {"scope": "fleet"},
+        name="WatchsloClusterSilent",
+        severity=CRITICAL,
+        slo=MONITOR,
+        expression=f"absent({names.ROLLUP_INSTANCES})",
+        wait=10 * MINUTE,
+        impact="Late events are not noticed",
+        summary="no cluster at all sends figures of watchslo.",
+        description=(
+            "Either the way to this global level is interrupted, or the rules of the rollup are not loaded in the "
+            "clusters. Nothing is known about any cluster here."
+        ),
+        labels={"scope": "fleet"},
     )

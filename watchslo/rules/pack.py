@@ -5,7 +5,7 @@ from typing import Any
 
 from watchslo.config.model import Config
 from watchslo.config.values import format_duration
-from watchslo.rules.alerts import alert_groups
+from watchslo.rules.alerts.alert_groups import alert_groups
 from watchslo.rules.inhibitions import fleet_inhibitions, inhibitions
 from watchslo.rules.recording import recording_groups
 from watchslo.rules.rule import RuleDefinition, RuleGroup

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from watchslo.config.model import Config, ObjectiveConfig
 from watchslo.config.values import format_duration
-from watchslo.rules.alerts import EVENTS, MINUTES
+from watchslo.rules.alerts.alert import EVENTS, MINUTES
 from watchslo.rules.indicators import Indicator, events_indicator, minutes_indicator
 from watchslo.rules.promql import number
 from watchslo.rules.settings import RuleSettings

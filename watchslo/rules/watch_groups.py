@@ -45,6 +45,11 @@ def watch_groups(config: Config, key: ObjectiveKey) -> tuple[WatchGroup, ...]:
     )
 
 
+def judged_window(objective: ObjectiveConfig) -> tuple[float, ...]:
+    """Return the key of watches whose judged windows have one length."""
+    return (objective.minutes.window,)
+
+
 def union_of_groups(config: Config, key: ObjectiveKey, expression: Callable[[WatchGroup], str]) -> str:
     """Return one expression for all watches: the expressions of all groups, joined by `or`."""
     return joined("or", (expression(group) for group in watch_groups(config, key)))

@@ -10,7 +10,7 @@ from watchslo.app.doctor.findings import DeploymentFinding, good, problem, unche
 from watchslo.model import Interval, Reading, Resource, Source
 from watchslo.monitor.apiservers.apiserver import Apiserver
 from watchslo.monitor.assignment.tick_planner import EVENTS, NAMESPACES_EACH
-from watchslo.rules.alerts import COARSE_SHARE
+from watchslo.rules.alerts.clock import COARSE_SHARE
 from watchslo.timeline.format import counted, duration, some_of
 from watchslo.watch.failure import Action, Failure, Reason
 
