@@ -3,9 +3,10 @@
 from collections.abc import Container, Generator
 from dataclasses import dataclass
 
-from watchslo.diagnose.evidence import Memory
+from watchslo.diagnose.cause_table import CauseRule, Findings, find
+from watchslo.diagnose.finding import Finding
+from watchslo.diagnose.memory import Memory
 from watchslo.diagnose.own_figures import OwnEvidence, Weight
-from watchslo.diagnose.rules import CauseRule, Finding, Findings, find
 from watchslo.model import apiserver_text
 from watchslo.snapshot import Cause, CauseReading, Confidence, Snapshot
 

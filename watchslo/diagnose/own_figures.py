@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from watchslo.changes import quantile
-from watchslo.diagnose.evidence import SLOW_SECONDS, Evidence, Watch
+from watchslo.diagnose.evidence import Evidence, Watch
+from watchslo.diagnose.memory import SLOW_SECONDS
 from watchslo.diagnose.sentences import names_of, seconds
 from watchslo.snapshot import ApiserverFigures, Cause, Confidence, HistogramReading, ResourceFigures
 

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from watchslo.diagnose.rules import TABLE
+from watchslo.diagnose.cause_table import TABLE
 from watchslo.report.answer import violated
 from watchslo.report.incident import (
     CauseRecord,

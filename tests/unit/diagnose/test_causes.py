@@ -9,8 +9,8 @@ import pytest
 from tests.support.transcripts import replay
 from tests.unit.diagnose.cluster import Cluster, observed
 from tests.unit.diagnose.transcript import begin, late_to_cache
+from watchslo.diagnose.cause_table import TABLE
 from watchslo.diagnose.diagnosis import Diagnosis
-from watchslo.diagnose.rules import TABLE
 from watchslo.snapshot import Confidence
 
 TRANSCRIPTS = sorted(Path(__file__).parents[2].glob("golden/causes/*.txt"))

@@ -1,0 +1,125 @@
+"""Finds delays of one apiserver: between storage and its watch caches, or between these and its clients."""
+
+from collections.abc import Collection, Iterator
+
+from watchslo.diagnose.evidence import FROZEN, Evidence, Key, Place, Watch
+from watchslo.diagnose.finding import Finding, Rule
+from watchslo.diagnose.rules.conditions import (
+    SHORT_EVENTS,
+    SHORT_SHARE,
+    all_dead,
+    any_late,
+    is_far,
+    is_prompt,
+    is_silent_on_watches,
+    keys_of,
+    others_are_prompt,
+    ticked_apiservers,
+)
+from watchslo.diagnose.scopes import scopes
+from watchslo.diagnose.sentences import others_of, silence_of, ticks_of, worst_of
+from watchslo.snapshot import Cause, Confidence
+
+
+def apiserver_cut_off(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
+    """An apiserver answers only requests that need no storage; or all its watch caches are frozen."""
+    for one in evidence.apiservers.values():
+        keys = keys_of(one, unexplained)
+        behind = [
+            watch for watch in one.watches if watch.place is Place.STORAGE or watch.reading.audit.result == FROZEN
+        ]
+        silent = one.silent and not one.dead
+        if not evidence.several_ticked or not keys or not (silent or (is_silent_on_watches(one) and behind)):
+            continue
+        confidence = Confidence.MEDIUM
+        if silent and one.cache_answers and behind and others_are_prompt(evidence, one):
+            confidence = Confidence.HIGH
+        what = f"has answered no consistent read {silence_of(one)}" if silent else "has frozen watch caches"
+        late = f", and its caches are out of date: {worst_of(behind)}" if any_late(behind) else ""
+        yield Finding(Cause.CACHE_BEHIND, one.name, None, confidence, f"{one.first_text} {what}{late}.", keys)
+
+
+def apiserver_gone(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
+    """An apiserver does not answer at all; or it answers, but its watches deliver nothing."""
+    if all_dead(evidence):
+        return  # the network path that they share is more likely: see `network.bandwidth`
+    for one in evidence.apiservers.values():
+        keys = keys_of(one, unexplained)
+        if one.dead:
+            confidence = Confidence.HIGH if evidence.several_ticked and one.unanswered else Confidence.MEDIUM
+            others = "; the other apiservers answer" if evidence.several_ticked else ""
+            sentence = f"{one.first_text} has answered no request at all {silence_of(one)}{others}."
+            yield Finding(Cause.APISERVER_SENDING, one.name, None, confidence, sentence, keys)
+        elif is_silent_on_watches(one) and keys and not one.silent:
+            late = f", {worst_of(one.watches)}" if any_late(one.watches) else ""
+            sentence = f"{one.first_text} answers requests, but none of its watches delivers events{late}."
+            yield Finding(Cause.APISERVER_SENDING, one.name, None, Confidence.MEDIUM, sentence, keys)
+
+
+def slow_ticks(cause: Cause, confidence: Confidence, *, cache_slow: bool | None, caches: str) -> Rule:
+    """Return a rule for an apiserver whose ticks are slow, while no watch is late: a client that reads waits there.
+
+    `cache_slow` says how reads of its caches must be, and `caches` is that as text for the evidence.
+    """
+
+    def rule(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
+        for one in evidence.apiservers.values():
+            is_alone = not evidence.several_ticked or others_are_prompt(evidence, one)
+            if is_far(evidence, one):
+                continue  # see `network.slow_path`
+            if not (one.slow and one.cache_slow is cache_slow and is_alone and is_prompt(one, unexplained)):
+                continue
+            sentence = (
+                f"Consistent reads are slow through {one.text}, {caches}; {ticks_of(ticked_apiservers(evidence))}."
+            )
+            certain = confidence if evidence.several_ticked else Confidence.LOW
+            yield Finding(cause, one.name, None, certain, sentence)
+
+    return rule
+
+
+def cache_behind(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
+    """The watch cache of one apiserver is behind, of all its watches or of one."""
+    for scope in scopes(evidence, unexplained):
+        several = evidence.several_watched if scope.watch else evidence.several_ticked
+        if scope.apiserver is None or scope.place is not Place.STORAGE or not several:
+            continue
+        one = evidence.apiservers[scope.apiserver]
+        confidence = Confidence.MEDIUM
+        if one.slow and not one.erratic and scope.watch is None and others_are_prompt(evidence, one):
+            confidence = Confidence.HIGH
+        sentence = (
+            f"The watch cache of {one.text} is behind storage: {worst_of(scope.watches)}"
+            f"{others_of(evidence, scope.watches)}; {ticks_of(ticked_apiservers(evidence))}."
+        )
+        yield Finding(Cause.CACHE_BEHIND, scope.apiserver, scope.watch, confidence, sentence, scope.keys)
+
+
+def apiserver_sending(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
+    """The watch cache is current, but the apiserver sends late: all its watches, or one."""
+    for scope in scopes(evidence, unexplained):
+        if scope.apiserver is None or scope.place is not Place.CLIENT or (scope.watch and not evidence.several_watched):
+            continue
+        one = evidence.apiservers[scope.apiserver]
+        confidence = Confidence.MEDIUM
+        if (
+            one.slow
+            and not one.erratic
+            and scope.watch is None
+            and others_are_prompt(evidence, one)
+            and evidence.several_watched
+            and all(_flows(evidence, watch) for watch in scope.watches)
+        ):
+            confidence = Confidence.HIGH
+        late = worst_of(scope.watches)
+        what = f"answers everything late: {late}" if one.cache_slow else f"sends {late}, although its cache is current"
+        sentence = (
+            f"{one.first_text} {what}{others_of(evidence, scope.watches)}; {ticks_of(ticked_apiservers(evidence))}."
+        )
+        yield Finding(Cause.APISERVER_SENDING, scope.apiserver, scope.watch, confidence, sentence, scope.keys)
+
+
+def _flows(evidence: Evidence, watch: Watch) -> bool:
+    """Return whether the watch receives about as many events as its peers, or these receive too few to compare."""
+    most = max((peer.events[0] for peer in evidence.peers(watch)), default=0)
+    return most < SHORT_EVENTS or watch.events[0] > SHORT_SHARE * most
