@@ -27,7 +27,7 @@ from tests.support import assets
 from tests.support.control_plane import EVERYTHING_READABLE, ControlPlane, Etcd
 from tests.support.daemon import Daemon, config_file
 from tests.support.writer import configmap
-from watchslo.config.model import ClockConfig
+from watchslo.config.sections.clock import ClockConfig
 from watchslo.kube.connections import RENEW_REQUESTS
 
 NODES = 5_000

@@ -23,7 +23,7 @@ from tests.support.metric_messages import ACCEPT
 from tests.unit.serve import readings
 from watchslo.app.garbage import GarbageCollection
 from watchslo.app.session import run_on_loop
-from watchslo.config.model import ServerLimitsConfig
+from watchslo.config.sections.server import ServerLimitsConfig
 from watchslo.config.values import Listen
 from watchslo.monitor.tasks.lag import cpu_wait_reader
 from watchslo.monitor.tasks.slices import WorkSlices

@@ -13,7 +13,7 @@ from tests.contract.watch import Event, Watch, starting, watching
 from tests.support.assets import Assets
 from tests.support.control_plane import ControlPlane
 from tests.support.writer import crd
-from watchslo.config.model import WatchConfig
+from watchslo.config.sections.watch import WatchConfig
 from watchslo.kube.call import Selectors
 from watchslo.kube.client import Client
 from watchslo.kube.representation import Representation

@@ -9,7 +9,10 @@ from typing import Any, get_args
 import pytest
 
 from watchslo.config.loading import LONGEST_FILE_BYTES, load
-from watchslo.config.model import BurstConfig, Config, ShardConfig, WatchConfig
+from watchslo.config.model import Config
+from watchslo.config.sections.clock import BurstConfig
+from watchslo.config.sections.shard import ShardConfig
+from watchslo.config.sections.watch import WatchConfig
 from watchslo.config.values import Listen, format_duration, parse_duration, parse_listen, parse_page
 from watchslo.errors import ConfigError
 from watchslo.kube.representation import Representation

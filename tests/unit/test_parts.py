@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from watchslo.config.model import WatchConfig
+from watchslo.config.sections.watch import WatchConfig
 from watchslo.model import Resource
 
 PODS = Resource("", "v1", "pods", namespaced=True)

@@ -24,7 +24,9 @@ from watchslo.app import logs
 from watchslo.app.session import open_listener, run_on_loop, serving, stop_signals
 from watchslo.app.table import draw, figures, plain_console, status
 from watchslo.app.terminal import View, view_of
-from watchslo.config.model import Config, ObjectiveConfig, WatchConfig
+from watchslo.config.model import Config
+from watchslo.config.sections.objective import ObjectiveConfig
+from watchslo.config.sections.watch import WatchConfig
 from watchslo.config.values import Listen
 from watchslo.errors import ConfigError, WatchsloError
 from watchslo.kube.credentials import Access, Credentials, CredentialSource

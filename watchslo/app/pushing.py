@@ -6,7 +6,8 @@ from collections.abc import Callable, Coroutine
 
 from prometheus_client import ProcessCollector
 
-from watchslo.config.model import Config, OtlpConfig
+from watchslo.config.model import Config
+from watchslo.config.sections.otlp import OtlpConfig
 from watchslo.serve.history import History
 from watchslo.serve.metrics import Detail, exposed
 from watchslo.serve.otlp.failure import PushError

@@ -16,7 +16,8 @@ from pydantic.alias_generators import to_camel
 from watchslo.app import logs
 from watchslo.app.session import open_listener, run_on_loop, serving, stop_signals, supervise
 from watchslo.config.loading import hash_of, load
-from watchslo.config.model import Config, ServerConfig, TlsConfig
+from watchslo.config.model import Config
+from watchslo.config.sections.server import ServerConfig, TlsConfig
 from watchslo.errors import ConfigError
 from watchslo.monitor.supervisor import Supervisor
 from watchslo.monitor.tasks.task_supervisor import TaskSupervisor

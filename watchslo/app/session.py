@@ -17,7 +17,8 @@ from starlette.types import ASGIApp
 
 from watchslo.app.authorization import Authorizer
 from watchslo.app.garbage import GarbageCollection
-from watchslo.config.model import Config, ServerLimitsConfig
+from watchslo.config.model import Config
+from watchslo.config.sections.server import ServerLimitsConfig
 from watchslo.config.values import Listen, parse_listen
 from watchslo.errors import ConfigError, install_extra
 from watchslo.event_loop import TimedEventLoop

@@ -10,22 +10,16 @@ from typing import Literal
 from rich.table import Table
 
 from watchslo.app import logs
-from watchslo.app.comparison import (
-    ApiserverComparison,
-    MinutesOfExcess,
-    compare,
-    draw,
-    is_url,
-    listed,
-    urls_of,
-)
+from watchslo.app.comparison import ApiserverComparison, MinutesOfExcess, compare, draw, is_url, listed, urls_of
 from watchslo.app.guarantees import document, sentences, totals
 from watchslo.app.hints import problems, unready
 from watchslo.app.measurement import MeasurementPeriod, MeasurementResult, measured, seconds_of
 from watchslo.app.table import plain_console
 from watchslo.app.terminal import view_of
 from watchslo.config.loading import load, narrow
-from watchslo.config.model import Config, GuaranteesConfig, WatchConfig
+from watchslo.config.model import Config
+from watchslo.config.sections.guarantees import GuaranteesConfig
+from watchslo.config.sections.watch import WatchConfig
 from watchslo.errors import ConfigError
 from watchslo.snapshot import Snapshot, WatchReading
 from watchslo.timeline.condition import name_of

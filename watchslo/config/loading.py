@@ -15,7 +15,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from watchslo.bounded import TooLongError, YamlLimitError, check_yaml, read_file
-from watchslo.config.model import Config, MinutesObjective, ObjectiveConfig, WatchConfig
+from watchslo.config.model import Config
+from watchslo.config.sections.objective import MinutesObjective, ObjectiveConfig
+from watchslo.config.sections.watch import WatchConfig
 from watchslo.config.values import describe
 from watchslo.errors import ConfigError
 

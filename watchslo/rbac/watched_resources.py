@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from watchslo.config.model import Config, WatchConfig
+from watchslo.config.model import Config
+from watchslo.config.sections.watch import WatchConfig
 from watchslo.errors import ConfigError
 from watchslo.kube.discovery import Catalogue
 from watchslo.model import Resource

@@ -7,7 +7,8 @@ and burn rates are lower bounds; quantiles and good minutes are left out.
 from collections.abc import Iterator
 from functools import partial
 
-from watchslo.config.model import Config, ObjectiveConfig
+from watchslo.config.model import Config
+from watchslo.config.sections.objective import ObjectiveConfig
 from watchslo.config.values import format_duration
 from watchslo.rules import names
 from watchslo.rules.cluster import cluster_days, cluster_minutes, determined_quantile

@@ -8,7 +8,8 @@ are added up. As for alerts, lateness that only a minority of the instances of a
 
 from collections.abc import Iterator
 
-from watchslo.config.model import Config, ObjectiveConfig
+from watchslo.config.model import Config
+from watchslo.config.sections.objective import ObjectiveConfig
 from watchslo.rules import names
 from watchslo.rules.names import LabelLevels
 from watchslo.rules.promql import by, enclosed, joined, number, select

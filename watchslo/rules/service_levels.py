@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from watchslo.config.model import Config, ObjectiveConfig
+from watchslo.config.model import Config
+from watchslo.config.sections.objective import ObjectiveConfig
 from watchslo.config.values import format_duration
 from watchslo.rules.alerts.alert import EVENTS, MINUTES
 from watchslo.rules.indicators import Indicator, events_indicator, minutes_indicator

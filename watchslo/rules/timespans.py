@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Protocol
 
-from watchslo.config.model import ObjectiveConfig
+from watchslo.config.sections.objective import ObjectiveConfig
 from watchslo.rules.promql import by, joined, le, number, select
 
 METRIC = "watchslo_apiserver_timespan_seconds"

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from watchslo.config.model import Config, ObjectiveConfig
+from watchslo.config.model import Config
+from watchslo.config.sections.objective import ObjectiveConfig
 from watchslo.rules.promql import joined, one_of
 
 ObjectiveKey = Callable[[ObjectiveConfig], tuple[float, ...]]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from watchslo.config.model import ObjectiveConfig
+from watchslo.config.sections.objective import ObjectiveConfig
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 RATE_SECONDS = 5 * MINUTE  # the range of recorded rates

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import structlog
 
-from watchslo.config.model import ServerLimitsConfig
+from watchslo.config.sections.server import ServerLimitsConfig
 from watchslo.serve.admission import Admission, client_at, gives_way
 from watchslo.serve.tls import Certificate
 from watchslo.serve.uvicorn_overrides import ClientConnection, ConnectionStage, EmbeddedServer

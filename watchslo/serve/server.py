@@ -12,7 +12,7 @@ import uvicorn
 import uvloop
 from starlette.types import ASGIApp
 
-from watchslo.config.model import ServerLimitsConfig
+from watchslo.config.sections.server import ServerLimitsConfig
 from watchslo.config.values import Listen
 from watchslo.errors import ServeError, error_location
 from watchslo.serve.acceptor import Acceptor

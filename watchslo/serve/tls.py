@@ -5,7 +5,7 @@ import ssl
 from pathlib import Path
 
 from watchslo.bounded import LONGEST_CREDENTIAL_BYTES, read_file
-from watchslo.config.model import TlsConfig
+from watchslo.config.sections.server import TlsConfig
 from watchslo.errors import ServeError
 
 

@@ -13,7 +13,8 @@ from tests.unit.monitor.inside import BUILD
 from tests.unit.serve import readings
 from watchslo.app import pushing
 from watchslo.app.session import open_listener, serving
-from watchslo.config.model import Config, OtlpConfig
+from watchslo.config.model import Config
+from watchslo.config.sections.otlp import OtlpConfig
 from watchslo.config.values import Listen
 from watchslo.errors import ConfigError
 from watchslo.monitor.supervisor import Supervisor

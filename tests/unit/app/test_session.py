@@ -17,7 +17,8 @@ from watchslo.app.session import (
     serving,
     supervise,
 )
-from watchslo.config.model import Config, ServerLimitsConfig
+from watchslo.config.model import Config
+from watchslo.config.sections.server import ServerLimitsConfig
 from watchslo.errors import ConnectError
 
 KUBECONFIG = """

@@ -1,6 +1,7 @@
 """Which watches should run, and which of them a reload keeps."""
 
-from watchslo.config.model import Config, WatchConfig
+from watchslo.config.model import Config
+from watchslo.config.sections.watch import WatchConfig
 from watchslo.kube.discovery import Catalogue, GroupVersion, Offer
 from watchslo.model import Resource
 from watchslo.monitor.protocol.desired import DesiredWatches, desired_watches

@@ -10,7 +10,9 @@ import pytest
 
 from tests.unit.monitor.cluster import PODS, Cluster
 from tests.unit.monitor.test_watch_session import MEBIBYTE, Parts
-from watchslo.config.model import Config, LimitsConfig, WatchConfig
+from watchslo.config.model import Config
+from watchslo.config.sections.limits import LimitsConfig
+from watchslo.config.sections.watch import WatchConfig
 from watchslo.kube.limiter import Limiter, RequestClass
 from watchslo.latency.bins import Bins
 from watchslo.latency.estimate import solve

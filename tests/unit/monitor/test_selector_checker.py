@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.monitor.auditing import Audits, FakeWatch, Past
 from tests.unit.monitor.cluster import NODES, PODS
-from watchslo.config.model import WatchConfig
+from watchslo.config.sections.watch import WatchConfig
 from watchslo.kube.call import Selectors
 from watchslo.kube.representation import Representation
 from watchslo.model import Resource

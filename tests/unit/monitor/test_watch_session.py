@@ -20,7 +20,7 @@ from watchslo.clock.burst import Burst, BurstBudget
 from watchslo.clock.domain import Domain
 from watchslo.clock.storage_kind import ApiserverStorage
 from watchslo.clock.tick_schedule import TickSchedule
-from watchslo.config.model import WatchConfig
+from watchslo.config.sections.watch import WatchConfig
 from watchslo.kube.call import Page
 from watchslo.kube.limiter import Limiter, RequestClass
 from watchslo.latency.bins import Bins

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 from starlette.types import ASGIApp
 
-from watchslo.config.model import ServerLimitsConfig
+from watchslo.config.sections.server import ServerLimitsConfig
 from watchslo.config.values import Listen
 from watchslo.serve.server import StatusServer, listen
 

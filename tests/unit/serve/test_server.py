@@ -17,7 +17,7 @@ from fastapi.responses import PlainTextResponse
 from structlog.testing import CapturingLogger
 
 from tests.support.certs import Authority
-from watchslo.config.model import ServerLimitsConfig, TlsConfig
+from watchslo.config.sections.server import ServerLimitsConfig, TlsConfig
 from watchslo.config.values import Listen
 from watchslo.serve import acceptor
 from watchslo.serve.server import StatusServer, listen

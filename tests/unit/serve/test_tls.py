@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.certs import Authority, Pair
-from watchslo.config.model import TlsConfig
+from watchslo.config.sections.server import TlsConfig
 from watchslo.errors import ServeError
 from watchslo.serve.tls import Certificate
 

@@ -21,7 +21,8 @@ from watchslo.app.session import open_listener, run_on_loop, stop_signals
 from watchslo.app.status_client import StatusClient
 from watchslo.app.table import plain_console
 from watchslo.app.view.instances import Instances
-from watchslo.config.model import LimitsConfig, ServerLimitsConfig, TlsConfig
+from watchslo.config.sections.limits import LimitsConfig
+from watchslo.config.sections.server import ServerLimitsConfig, TlsConfig
 from watchslo.config.values import Listen
 from watchslo.kube.connect import connect
 from watchslo.kube.limiter import Limiter

@@ -4,7 +4,7 @@ import time
 
 import structlog
 
-from watchslo.config.model import KubernetesConfig
+from watchslo.config.sections.kubernetes import KubernetesConfig
 from watchslo.kube.apiservers import LEASE_SECONDS, count_apiservers, number_of_apiservers
 from watchslo.model import SERVICE
 from watchslo.monitor.apiservers.apiserver_set import ApiserverSet

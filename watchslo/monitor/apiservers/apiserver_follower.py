@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import structlog
 
-from watchslo.config.model import KubernetesConfig
+from watchslo.config.sections.kubernetes import KubernetesConfig
 from watchslo.kube.apiservers import LEASE_SECONDS, MOST_ADDRESSES, await_change, read_addresses
 from watchslo.model import SERVICE
 from watchslo.monitor.apiservers.apiserver import Apiserver

@@ -60,7 +60,7 @@ from watchslo.clock.domain import PROBE_SPACING_SECONDS, Domain, Membership, Tic
 from watchslo.clock.reserve import TickReserve
 from watchslo.clock.tick_schedule import TickSchedule
 from watchslo.clock.tick_share import sharing_instances
-from watchslo.config.model import ClockConfig
+from watchslo.config.sections.clock import ClockConfig
 from watchslo.model import Reading, Resource
 from watchslo.monitor.apiservers.apiserver import Apiserver
 from watchslo.monitor.assignment.cache_detector import look_for_cache

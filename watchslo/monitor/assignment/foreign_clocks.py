@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Hashable, Mapping
 from functools import partial
 
 from watchslo.clock.domain import Membership, plan_ticks
-from watchslo.config.model import ClockConfig
+from watchslo.config.sections.clock import ClockConfig
 from watchslo.model import Reading, Resource
 from watchslo.monitor.apiservers.apiserver import Apiserver
 from watchslo.monitor.assignment.tick_planner import by_readability

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from watchslo.config.model import Config, WatchConfig
+from watchslo.config.model import Config
+from watchslo.config.sections.watch import WatchConfig
 from watchslo.errors import ConfigError
 from watchslo.kube.discovery import Catalogue
 from watchslo.latency.objective import Objective

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from watchslo.config.model import WatchConfig
+from watchslo.config.sections.watch import WatchConfig
 from watchslo.kube.call import Selectors
 from watchslo.model import Resource, Source
 from watchslo.monitor.apiservers.apiserver import Apiserver

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator
 
-from watchslo.config.model import Config, ObjectiveConfig
+from watchslo.config.model import Config
+from watchslo.config.sections.objective import ObjectiveConfig
 from watchslo.config.values import format_duration
 from watchslo.rules import names
 from watchslo.rules.alerts.alert import CRITICAL, EVENTS, LAST_WINDOWS, LATE, MINUTES, WATCHES, Alert
