@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from watchslo.snapshot import Guarantee
 from watchslo.watch.decode import Frame
-from watchslo.watch.messages import Violated
+from watchslo.watch.messages import Garbage, Unparsable, Violated
 
 
 @dataclass(slots=True)
@@ -33,3 +33,12 @@ class Flaws:
             revisions = [revision for broken, revision, _ in self._late if broken is guarantee]
             if revisions:
                 yield Violated(guarantee, len(revisions), min(revisions), max(revisions))
+
+    @property
+    def facts(self) -> Iterable[Violated | Unparsable | Garbage]:
+        """What is to be said of this chunk."""
+        yield from self.violations
+        if self.unparsable:
+            yield Unparsable(self.unparsable)
+        if self.garbage:
+            yield Garbage(self.garbage)

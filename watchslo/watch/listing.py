@@ -4,9 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from watchslo.watch.backoff import Backoff
-from watchslo.watch.failure import Failure, Reason
+from watchslo.watch.doubts import trigger_of
+from watchslo.watch.failure import Action, Failure, Reason
 from watchslo.watch.messages import Listed, ListRequest, RelistReason
 from watchslo.watch.strategy import Strategy, StreamedLists
+from watchslo.watch.transitions import Trigger
 
 SHORTEST_RELIST_SECONDS = 1.0  # a restarted apiserver expires the revisions of all clients at once: spread the relists
 LONGEST_RELIST_SECONDS = 10.0  # no longer, because the wait lengthens the gap
@@ -59,6 +61,19 @@ class ListProgress:
         self.newest = newest
         self.items = self.size = 0
         self.live_from = None
+
+    def judge(self, failure: Failure, *, may_move: bool) -> Trigger:
+        """Return what follows a failure of this list.
+
+        With `may_move`, a list whose token expired continues by a new one that the apiserver offers. It leads to a
+        later moment: good for a revision, not for the set of objects.
+        """
+        if failure.action is Action.RESUME:
+            self.errors += 1
+        if self.continue_token and failure.continue_token and may_move:
+            self.continue_token, self.moved = failure.continue_token, True
+            return Trigger.RETRY
+        return trigger_of(failure, self.errors)
 
     @property
     def complete(self) -> bool:

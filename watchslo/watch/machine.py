@@ -39,16 +39,17 @@ An answer to a request that is no longer in flight is ignored; every request has
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from watchslo.snapshot import Guarantee
 from watchslo.watch.backoff import Backoff
 from watchslo.watch.decode import Bookmark, Error, Frame, Frames, parse_revision
+from watchslo.watch.doubts import Doubts
 from watchslo.watch.down_time import DownTime
 from watchslo.watch.failure import Action, CloseClass, Failure, Phase, Reason, because, classify_stream_error
 from watchslo.watch.flaws import Flaws
-from watchslo.watch.guarantees import ReceivedPosition
+from watchslo.watch.gap_start import GapStart
 from watchslo.watch.inventory import Inventory
+from watchslo.watch.inventory_feed import InventoryFeed
 from watchslo.watch.listing import ListPlanner, ListProgress
 from watchslo.watch.live_events import sort_live
 from watchslo.watch.messages import (
@@ -59,10 +60,7 @@ from watchslo.watch.messages import (
     Closed,
     Emit,
     Expired,
-    Fact,
     FellBack,
-    Gap,
-    Garbage,
     GaveUp,
     Halt,
     Hasten,
@@ -70,10 +68,7 @@ from watchslo.watch.messages import (
     Input,
     ListDone,
     Listed,
-    ListedObjects,
     ListFailed,
-    ListRequest,
-    Note,
     Opened,
     Output,
     Received,
@@ -82,11 +77,7 @@ from watchslo.watch.messages import (
     Reopen,
     Reset,
     Sent,
-    Start,
     TimeTravel,
-    TypesChecked,
-    Unparsable,
-    Violated,
     WakeAt,
     WatchClosed,
     WatchOpened,
@@ -94,90 +85,17 @@ from watchslo.watch.messages import (
     WatchRequest,
     Woken,
 )
+from watchslo.watch.outbox import Outbox
 from watchslo.watch.strategy import Strategy, StreamedLists
 from watchslo.watch.streamed_list import position_of_end, separate
 from watchslo.watch.transitions import TRANSITIONS, State, Trigger
+from watchslo.watch.watch_attempt import WatchAttempt, is_healthy
 
 SHORTEST_WATCH_SECONDS = 300  # client-go ends each watch at random after five to ten minutes,
 LONGEST_WATCH_SECONDS = 600  # so that not all clients reconnect at once
-DEADLINE_SLACK_SECONDS = 1.0  # a watch that closes this close to its timeout has run its full time
-HEALTHY_SECONDS = 10.0  # a watch that lived for this long is resumed at once, and proves its revision good
-ERRORS_AT_ONE_REVISION = 5  # after so many, the revision itself is the likeliest cause
 SILENT_LIST_SECONDS = 30.0  # without an object of a streamed list, which a watch cache sends at once
 SOON_SECONDS = 0.5  # within which the watches of an apiserver are opened again once it answers again
 SHORTEST_SPACING_SECONDS = 1.0  # between a request and the one that replaces it for a reason of our own
-
-
-@dataclass(slots=True)
-class _WatchAttempt:
-    """One request for a watch and what it has brought so far; the next request replaces it.
-
-    It was `requested` at that time, and `sent` when it had waited for its turn in this process.
-    `position` is how far its events and bookmarks have got. `heard` says that it brought an event or a bookmark,
-    `garbled` that it brought lines that were neither.
-    """
-
-    op: int
-    request: WatchRequest
-    requested: float
-    sent: float | None = None
-    opened: float | None = None
-    position: ReceivedPosition = field(default_factory=ReceivedPosition)
-    heard: bool = False
-    garbled: bool = False
-
-    def lived(self, now: float) -> float | None:
-        """Return the seconds since the watch opened, or None if it never did."""
-        return None if self.opened is None else now - self.opened
-
-
-@dataclass(slots=True)
-class _Doubts:
-    """What speaks against requesting a revision: it expired, or brought errors or empty closes in a row.
-
-    `silent` says that the last streamed list brought nothing for too long.
-    """
-
-    silent: bool = False
-    expired: int | None = None
-    errors: int = 0
-    errors_at: int | None = None
-    empty_at: int | None = None
-
-
-@dataclass(slots=True)
-class _GapStart:
-    """Since when changes may have been missed: the last revision that is known, if any, and the time."""
-
-    after: int | None = None
-    since: float = 0.0
-
-
-@dataclass(slots=True)
-class _Outbox:
-    """The outputs of the current input, the number of the last request, and when it was sent."""
-
-    outputs: list[Output] = field(default_factory=list)
-    op: int = 0
-    requested: float = float("-inf")
-
-    def request(self, request: ListRequest | WatchRequest, now: float) -> int:
-        """Send a request, and return its number."""
-        self.op += 1
-        self.requested = now
-        self.outputs.append(Start(self.op, request))
-        return self.op
-
-    def put(self, output: Output) -> None:
-        self.outputs.append(output)
-
-    def note(self, fact: Fact) -> None:
-        self.outputs.append(Note(fact))
-
-    def take(self) -> list[Output]:
-        """Return the outputs in their order, and begin a new list."""
-        outputs, self.outputs = self.outputs, []
-        return outputs
 
 
 class Machine:
@@ -204,14 +122,15 @@ class Machine:
         self.failure: Failure | None = None
         self.down = DownTime()
         self._random = random
-        self._out = _Outbox()
+        self._feed = InventoryFeed(inventory)
+        self._out = Outbox()
         self._wake: float | None = None  # when to leave a state that waits
         self._backoff = Backoff(random)
-        self._watch: _WatchAttempt | None = None
-        self._doubts = _Doubts()
+        self._watch: WatchAttempt | None = None
+        self._doubts = Doubts()
         self._list: ListProgress | None = None
         self._planner = ListPlanner(strategy, page_size, streaming or StreamedLists(), random)
-        self._gap_start = _GapStart()
+        self._gap_start = GapStart()
         self._begins_in_past = strategy.replays  # until a watch has delivered anything
 
     @property
@@ -224,7 +143,7 @@ class Machine:
         if self.state is not State.OPENING:
             return None
         assert self._watch is not None
-        return now - (self._watch.requested if self._watch.sent is None else self._watch.sent)
+        return self._watch.opening_for(now)
 
     def inherit(self, revision: int, now: float) -> None:
         """Continue, before `Begin`, from another machine that had reached `revision` and ended at `now`."""
@@ -320,7 +239,7 @@ class Machine:
             self._fail_list(pages, because(Reason.EXPIRED), now)
         else:
             pages.add(page, page.revision)
-            self._list_objects(page.objects)
+            self._feed.list(page.objects)
             self._continue_list(pages, now)
 
     def _continue_list(self, pages: ListProgress, now: float) -> None:
@@ -345,31 +264,26 @@ class Machine:
         if self.state is State.LISTING:
             self._adopt(done.revision, until, now)
             self._go(trigger, now)
-        if self.inventory is not None:
-            self._reconcile(self.inventory, until, now)
+        self._reconcile(until, now)
 
     def _adopt(self, revision: int, until: int, now: float) -> None:
         """Watch from this revision. Changes up to `until` that were not delivered are a gap."""
-        if self._gap_start.after is not None and until > self._gap_start.after:
-            self._out.note(Gap(self._gap_start.after, until, now - self._gap_start.since))
+        self._out.note(*self._gap_start.gap(until, now))
         self.revision = revision
         self._gap_start.since = now
         self._planner.reason = None
         self._doubts.errors = 0
 
-    def _reconcile(self, inventory: Inventory, until: int, now: float) -> None:
+    def _reconcile(self, until: int, now: float) -> None:
         """Count what a gap hid. If the inventory could not hold all events during the list, it needs another list."""
-        assert self.revision is not None
-        unseen = inventory.finish(until, delivered=self.revision)
-        if unseen is not None:
-            self._out.note(unseen)
-        if not inventory.synced:
+        self._out.note(*self._feed.finish(until, delivered=self.revision))
+        if self._feed.needs_list:
             self._list_in_parallel(now)
 
     # Events of a watch
 
-    def _open(self, watch: _WatchAttempt, now: float) -> None:
-        self._out.note(WatchOpened(now - (watch.requested if watch.sent is None else watch.sent)))
+    def _open(self, watch: WatchAttempt, now: float) -> None:
+        self._out.note(WatchOpened(watch.opening_for(now)))
         watch.opened = now
         if self.state is State.OPENING:
             self._go(Trigger.OPENED, now)
@@ -377,12 +291,12 @@ class Machine:
             self._wake = now + SILENT_LIST_SECONDS
             self._set_alarm()
 
-    def _take(self, watch: _WatchAttempt, chunk: Received, now: float) -> None:
+    def _take(self, watch: WatchAttempt, chunk: Received, now: float) -> None:
         """Emit the events that are live and in order."""
         frames = chunk.frames
         assert self.revision is not None
         live = sort_live(frames, chunk.received, self.revision, watch.position)
-        self._doubt_inventory(live.flaws)
+        self._feed.doubt(live.flaws)
         self.revision = live.newest
         watch.heard = watch.heard or (bool(frames.events) and not isinstance(frames.events[0], Error))
         watch.garbled = watch.garbled or bool(frames.garbage)
@@ -390,11 +304,11 @@ class Machine:
             self._out.note(BookmarkSeen(revision))
         if live.batch.revisions:
             self._emit(live.batch, frames.events, live.flaws)
-        self._note_flaws(live.flaws)
+        self._out.note(*live.flaws.facts)
         if live.error is not None:
             self._break_off(watch, classify_stream_error(live.error), now)
 
-    def _take_streamed(self, watch: _WatchAttempt, chunk: Received, now: float) -> None:
+    def _take_streamed(self, watch: WatchAttempt, chunk: Received, now: float) -> None:
         """Take a chunk of a streamed list. Events after the bookmark that ends the list are live."""
         listed, events, garbage = self._list, chunk.frames.events, chunk.frames.garbage
         assert listed is not None
@@ -413,18 +327,18 @@ class Machine:
                 if self.state is State.WATCHING:
                     self._take(watch, Received(chunk.op, Frames(live), chunk.received), now)
 
-    def _take_listed(self, watch: _WatchAttempt, listed: ListProgress, chunk: Received) -> None:
+    def _take_listed(self, watch: WatchAttempt, listed: ListProgress, chunk: Received) -> None:
         part = separate(listed, chunk.frames, chunk.received, watch.position)
-        self._doubt_inventory(part.flaws)
+        self._feed.doubt(part.flaws)
         if part.uids:
             self._out.note(InitialEvents(len(part.uids)))
-            self._list_objects(part.objects)
+            self._feed.list(part.objects)
         if part.batch.revisions:
             self.revision = listed.newest
             self._emit(part.batch, chunk.frames.events, part.flaws)
-        self._note_flaws(part.flaws)
+        self._out.note(*part.flaws.facts)
 
-    def _end_streamed(self, watch: _WatchAttempt, listed: ListProgress, revision: int | None, now: float) -> None:
+    def _end_streamed(self, watch: WatchAttempt, listed: ListProgress, revision: int | None, now: float) -> None:
         if revision is None:
             self._break_off(watch, because(Reason.UNPARSABLE), now)
         elif revision < listed.newest:
@@ -441,32 +355,7 @@ class Machine:
 
     def _emit(self, batch: Batch, events: Sequence[Frame], flaws: Flaws) -> None:
         self._out.put(Emit(batch))
-        if self.inventory is not None:
-            wrong = _apply(self.inventory, batch, [event for event in events if not flaws.has(event)])
-            self._note_types(len(batch.revisions), wrong)
-
-    def _note_types(self, count: int, wrong: Sequence[int] | None) -> None:
-        if wrong is not None:
-            self._out.note(TypesChecked(count))
-        if wrong:
-            self._out.note(Violated(Guarantee.TYPED, len(wrong), wrong[0], wrong[-1]))
-
-    def _list_objects(self, objects: ListedObjects | None) -> None:
-        if self.inventory is not None and objects is not None:
-            self.inventory.list(objects.uids, objects.revisions)
-
-    def _doubt_inventory(self, flaws: Flaws) -> None:
-        """Compare no types once a line could not be read: it may have been an event."""
-        if self.inventory is not None and (flaws.unparsable or flaws.garbage):
-            self.inventory.doubt()
-
-    def _note_flaws(self, flaws: Flaws) -> None:
-        for violated in flaws.violations:
-            self._out.note(violated)
-        if flaws.unparsable:
-            self._out.note(Unparsable(flaws.unparsable))
-        if flaws.garbage:
-            self._out.note(Garbage(flaws.garbage))
+        self._out.note(*self._feed.deliver(batch, events, flaws))
 
     # How requests end
 
@@ -481,7 +370,7 @@ class Machine:
         is_streamed = self.state is State.LISTING and listed.op is None
         return self._watch.op if is_streamed and self._watch is not None else listed.op
 
-    def _break_off(self, watch: _WatchAttempt, failure: Failure, now: float) -> None:
+    def _break_off(self, watch: WatchAttempt, failure: Failure, now: float) -> None:
         """End a watch that is useless now, although it may still be open."""
         self._out.put(Cancel(watch.op))
         self._close(watch.op, failure, now)
@@ -494,7 +383,7 @@ class Machine:
         lived = watch.lived(now) if watch is not None else None
         if watch is None or failure.reason is not Reason.FORCED or self.state is not State.LISTING or lived is None:
             return failure
-        if lived >= watch.request.timeout - DEADLINE_SLACK_SECONDS:
+        if watch.has_run_out(lived):
             return because(Reason.NO_STREAMED_LISTS)  # the apiserver ignored the parameter: an ordinary watch
         return because(Reason.GARBAGE) if watch.garbled and not watch.heard else failure
 
@@ -502,7 +391,7 @@ class Machine:
         in_parallel = self.state is not State.LISTING
         self._end_list(failed, failure)
         self._planner.failed(failure)
-        trigger = self._judge_list(failed, failure)
+        trigger = failed.judge(failure, may_move=self.inventory is None)
         if in_parallel:
             wait = self._planner.backoff.next(now, failure.retry_after)
             if trigger is Trigger.RETRY:
@@ -517,23 +406,14 @@ class Machine:
         else:
             self._follow(trigger, failure, now, self._backoff.next(now, failure.retry_after))
 
-    def _judge_list(self, failed: ListProgress, failure: Failure) -> Trigger:
-        if failure.action is Action.RESUME:
-            failed.errors += 1
-        if failed.continue_token and failure.continue_token and self.inventory is None:
-            # The new token leads to a later moment: good for a revision, not for the set of objects.
-            failed.continue_token, failed.moved = failure.continue_token, True
-            return Trigger.RETRY
-        return _trigger(failure, failed.errors)
-
-    def _fail_watch(self, watch: _WatchAttempt, failure: Failure, now: float) -> None:
+    def _fail_watch(self, watch: WatchAttempt, failure: Failure, now: float) -> None:
         phase = Phase.OPEN if watch.opened is None else Phase.STREAM
         lived = watch.lived(now)
-        healthy = _is_healthy(lived)
+        healthy = is_healthy(lived)
         if failure.reason is Reason.FORCED and lived is not None:
-            failure = because(self._clean_end(watch, lived))
+            failure = because(self._doubts.clean_end(watch, lived, self.revision))
         self._end_watch(watch, failure, now)
-        trigger = self._judge_watch(failure, healthy=healthy)
+        trigger = self._doubts.judge(failure, self.revision, healthy=healthy)
         if failure.reason is Reason.EXPIRED:
             self._out.note(Expired(phase))
             self._doubts.expired = watch.request.revision
@@ -541,28 +421,6 @@ class Machine:
         # Earlier waits do not count against a revision that expired: each further wait loses more events.
         backoff = self._planner.backoff if failure.reason is Reason.EXPIRED else self._backoff
         self._follow(trigger, failure, now, 0.0 if at_once else backoff.next(now, failure.retry_after))
-
-    def _clean_end(self, watch: _WatchAttempt, lived: float) -> Reason:
-        """Return why a watch ended without an error, which the reader of its connection cannot know."""
-        if lived >= watch.request.timeout - DEADLINE_SLACK_SECONDS:
-            return Reason.DEADLINE
-        if watch.heard:
-            return Reason.FORCED
-        if watch.garbled:
-            return Reason.GARBAGE
-        if lived >= HEALTHY_SECONDS:
-            return Reason.FORCED
-        again = self._doubts.empty_at == self.revision
-        self._doubts.empty_at = self.revision
-        return Reason.EMPTY_CLOSE if again else Reason.FORCED
-
-    def _judge_watch(self, failure: Failure, *, healthy: bool) -> Trigger:
-        if healthy or self._doubts.errors_at != self.revision:
-            self._doubts.errors = 0
-            self._doubts.errors_at = self.revision
-        if failure.action is Action.RESUME and not healthy:
-            self._doubts.errors += 1
-        return _trigger(failure, self._doubts.errors)
 
     def _follow(self, trigger: Trigger, failure: Failure, now: float, wait: float) -> None:
         """Continue after a failure, with the same request or with another list.
@@ -599,17 +457,16 @@ class Machine:
         if dropped is not None and op is not None:
             self._out.put(Cancel(op))
             self._end_list(dropped, why)
-        if self.inventory is not None:
-            self.inventory.abandon()
+        self._feed.abandon()
 
-    def _end_watch(self, watch: _WatchAttempt, failure: Failure, now: float) -> None:
+    def _end_watch(self, watch: WatchAttempt, failure: Failure, now: float) -> None:
         lived = watch.lived(now)
         if watch.sent is None and watch.opened is None:
             self._note_queue(watch, now)
         self._out.note(WatchClosed(failure, lived))
         self._watch = None
         self._begins_in_past = self._begins_in_past and not watch.heard
-        only_expired = failure.reason is Reason.EXPIRED and not watch.heard and not _is_healthy(lived)
+        only_expired = failure.reason is Reason.EXPIRED and not watch.heard and not is_healthy(lived)
         if lived is not None and not only_expired:
             self._gap_start.since = now
         self._blame(failure, now)
@@ -681,8 +538,8 @@ class Machine:
         self._list = ListProgress(self.strategy)
         self._planner.for_inventory = False
         from_scratch = reason in (RelistReason.START, RelistReason.DOMAIN_RESET)
-        if from_scratch and self.inventory is not None:
-            self.inventory.forget()
+        if from_scratch:
+            self._feed.forget()
         if self._planner.reason is None or reason is RelistReason.START:
             self._planner.reason = reason
             self._gap_start.after = None if from_scratch else self.revision
@@ -691,7 +548,7 @@ class Machine:
     def _list_in_parallel(self, now: float, wait: float = 0.0) -> None:
         """List all objects again while the watch continues, for the inventory or as an informer would."""
         if self.inventory is not None:
-            self.inventory.abandon()
+            self._feed.abandon()
             if not self._planner.for_inventory:
                 self._out.note(Relisted(RelistReason.INVENTORY))
             self._planner.for_inventory = True
@@ -719,7 +576,7 @@ class Machine:
             self.down.sent(op, watch.requested, now)
             self._note_queue(watch, now)
 
-    def _note_queue(self, watch: _WatchAttempt, until: float) -> None:
+    def _note_queue(self, watch: WatchAttempt, until: float) -> None:
         if until > watch.requested:
             self._out.note(WatchQueued(watch.requested, until))
 
@@ -728,8 +585,7 @@ class Machine:
         if listed.pages == 0:
             if self._planner.start(listed, self.revision, now, blocks_watch=self.state is State.LISTING):
                 self._out.note(FellBack())
-            if self.inventory is not None:
-                self.inventory.begin()
+            self._feed.begin()
         if listed.strategy.first is None:
             self._request_watch(None, now)
         else:
@@ -738,33 +594,4 @@ class Machine:
     def _request_watch(self, revision: int | None, now: float) -> None:
         spread = LONGEST_WATCH_SECONDS - SHORTEST_WATCH_SECONDS
         request = WatchRequest(revision, SHORTEST_WATCH_SECONDS + int(spread * self._random()))
-        self._watch = _WatchAttempt(self._out.request(request, now), request, now)
-
-
-def _is_healthy(lived: float | None) -> bool:
-    return lived is not None and lived >= HEALTHY_SECONDS
-
-
-def _trigger(failure: Failure, errors: int) -> Trigger:
-    """Return what follows a failure after so many `errors` at one revision, or in one list."""
-    if failure.action is Action.WAIT:
-        return Trigger.WAIT
-    if failure.action is Action.START_OVER or errors >= ERRORS_AT_ONE_REVISION:
-        return Trigger.START_OVER
-    return Trigger.RETRY
-
-
-def _apply(inventory: Inventory, batch: Batch, events: Sequence[Frame]) -> Sequence[int] | None:
-    """Pass the live events to the inventory with their uids: the batch holds those of `events` that were in order.
-
-    Return the revisions of those whose type is wrong, or None if that is not known.
-    """
-    uids: list[str | None] = []
-    for event in events:
-        if isinstance(event, Error):
-            break
-        metadata = event.object.metadata
-        is_live = not isinstance(event, Bookmark) and len(uids) < len(batch.revisions)
-        if is_live and parse_revision(metadata.resource_version) == batch.revisions[len(uids)]:
-            uids.append(metadata.uid)
-    return inventory.apply(batch.types, uids, batch.revisions)
+        self._watch = WatchAttempt(self._out.request(request, now), request, now)

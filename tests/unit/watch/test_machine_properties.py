@@ -24,7 +24,7 @@ from watchslo.watch.decode import (
 )
 from watchslo.watch.failure import ENDED, Action, CloseClass, Failure, Phase, Reason, because, classify_status
 from watchslo.watch.inventory import Inventory
-from watchslo.watch.machine import HEALTHY_SECONDS, Machine
+from watchslo.watch.machine import Machine
 from watchslo.watch.messages import (
     Begin,
     BookmarkSeen,
@@ -57,6 +57,7 @@ from watchslo.watch.messages import (
 )
 from watchslo.watch.strategy import STRATEGIES, STREAM, Strategy
 from watchslo.watch.transitions import TRANSITIONS, State, Trigger
+from watchslo.watch.watch_attempt import HEALTHY_SECONDS
 
 WAITING = {State.RELISTING, State.REOPENING, State.AWAY}
 RESTING = {State.NEW, State.HALTED}

@@ -20,7 +20,7 @@ from watchslo.snapshot import FailureReading, Guarantee, GuaranteeReading, Trans
 from watchslo.watch.closes import Close
 from watchslo.watch.failure import Reason, because
 from watchslo.watch.inventory import Inventory
-from watchslo.watch.machine import HEALTHY_SECONDS, Machine
+from watchslo.watch.machine import Machine
 from watchslo.watch.messages import (
     Batch,
     BookmarkSeen,
@@ -46,6 +46,7 @@ from watchslo.watch.messages import (
 )
 from watchslo.watch.strategy import REPLAY, TAIL
 from watchslo.watch.transitions import State
+from watchslo.watch.watch_attempt import HEALTHY_SECONDS
 
 BEHIND_SECONDS = 1.0  # an event later than this came from a backlog
 SLOW_OPENING_SECONDS = 5.0  # from the request for a watch to its headers, which come at once unless it is queued
