@@ -121,7 +121,7 @@ def test_page_shows_an_incident(
         looking.until(f"document.querySelectorAll('#watches tbody tr').length === {len(RESOURCES)}")
         place.make_pods_late()
         looking.until_headline("pods: late since")
-        figures = r"P99 ~?[\d.]+ s \(bounds [\d.]+ m?s to .+ s\), threshold 1 s, [\d,]+ events"
+        figures = r"P99 ~?[\d.]+ s \(bounds [\d.]+( m?s)? to .+ s\), threshold 1 s, [\d,]+ events"
         looking.until_text("#figures", figures)
         looking.until("document.querySelector('#watches tbody tr').className.includes('bad')")
         assert names(looking)[0] == "pods"

@@ -44,7 +44,7 @@ MINUTES = low_is_bad(0.99, 0.999)  # ten times the default error budget, and the
 
 def _p99(bound: str, by: str = "") -> str:
     grouping = f" by ({by})" if by else ""
-    return f'max{grouping} ({WINDOW}{{{OF_WATCHES}, quantile="0.99", window="1m", bound="{bound}"}})'
+    return f'max{grouping} ({WINDOW}{{{OF_WATCHES}, q="0.99", window="1m", bound="{bound}"}})'
 
 
 def _burn(window: str, by: str = "") -> str:

@@ -20,7 +20,7 @@ WINDOWS, VERDICTS = "watchslo_slo_windows_total", "watchslo_slo_events_total"
 QUANTILE = "watchslo_apiserver_timespan_window_seconds"
 VIOLATIONS = "watchslo_watch_guarantee_violations_total"
 TAINTED = "watchslo_tainted_seconds_total"
-P99_MINUTE = ('quantile="0.99"', 'window="1m"')
+P99_MINUTE = ('q="0.99"', 'window="1m"')
 NUMBERS = {3: 'verdict="bad"', 2: 'verdict="undecided"', 1: 'verdict="good"'}
 """The numbers of the verdicts on a minute, as `Minute` has them."""
 

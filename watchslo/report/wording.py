@@ -5,6 +5,7 @@ from datetime import UTC, date, datetime
 
 from watchslo.report.incident import CurvePoint, ReportPeriod
 from watchslo.snapshot import Confidence
+from watchslo.timeline.figure import between
 from watchslo.timeline.format import ABSENT, counted, duration
 
 _RANKS = (None, Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH)
@@ -52,7 +53,7 @@ def bounds(point: CurvePoint) -> str:
     """Return the proven bounds of a quantile: `0.9 s to 1.2 s`, `at least 0.9 s`."""
     if math.isinf(point.upper):
         return f"at least {duration(point.lower)}"
-    return f"{duration(point.lower)} to {duration(point.upper)}"
+    return between(point)
 
 
 def estimate_of(point: CurvePoint | None) -> str:

@@ -47,8 +47,9 @@ def bounds_text(figure: ShownFigure | None) -> str:
 
 
 def between(bounds: ShownBounds) -> str:
-    """Return `12.3 ms to 1.25 s`, or `12.3 ms to ∞`."""
-    return f"{duration(bounds.lower)} to {limit(bounds.upper)}"
+    """Return `0.9 to 1.25 s`, `12.3 ms to 1.25 s` or `12.3 ms to ∞`: a unit that both have stands once."""
+    (lower, unit), upper = duration(bounds.lower).split(), limit(bounds.upper)
+    return f"{lower} to {upper}" if upper.endswith(f" {unit}") else f"{lower} {unit} to {upper}"
 
 
 def limit(seconds: float | None, *, rough: bool = False) -> str:

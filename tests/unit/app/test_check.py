@@ -109,7 +109,7 @@ def test_undecided_watch_exits_with_2(ask: Check, capsys: pytest.CaptureFixture[
     """The bounds are as wide as the gap between two ticks, half a second."""
     assert ask(replace(OPTIONS, threshold="250ms")) == 2
     said = capsys.readouterr().out
-    assert "No watch is proven late, but pods cannot be judged; pods: P99 bounds 0 ms to 500 ms" in said
+    assert "No watch is proven late, but pods cannot be judged; pods: P99 bounds 0 to 500 ms" in said
     assert "pods cannot be judged, because the threshold lies between the proven bounds" in said
 
 

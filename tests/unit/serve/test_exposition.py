@@ -100,12 +100,12 @@ def test_configured_quantiles_are_exposed(
     busy = replace(readings.TAIL, track=replace(readings.TRACK, windows=windows))
     body = MetricsEncoder(detail, quantiles).encode(replace(readings.SNAPSHOT, watches=(busy,)), negotiate("", "")).body
     found = re.findall(
-        r'^watchslo_apiserver_timespan_window_seconds{.*quantile="(.*?)".*window="(.*?)"', body.decode(), re.MULTILINE
+        r'^watchslo_apiserver_timespan_window_seconds{.*q="(.*?)".*window="(.*?)"', body.decode(), re.MULTILINE
     )
     assert Counter(found) == lines
 
 
 def test_configured_quantile_of_few_events_is_absent() -> None:
     body = MetricsEncoder(Detail.BASIC, (0.99, 0.999)).encode(readings.SNAPSHOT, negotiate("", "")).body
-    assert b'quantile="0.99"' in body
-    assert b'quantile="0.999"' not in body
+    assert b'q="0.99"' in body
+    assert b'q="0.999"' not in body

@@ -12,13 +12,13 @@ from watchslo.timeline.figure import bounds_text, estimate_text
 from watchslo.timeline.format import ABSENT
 
 FIGURES = {
-    QuantileReading(0.99, 0.01, 0.0625, 0.5): ("62.5 ms", "proven 10 ms to 500 ms"),
+    QuantileReading(0.99, 0.01, 0.0625, 0.5): ("62.5 ms", "proven 10 to 500 ms"),
     QuantileReading(0.99, 0.01, 0.377, inf, rough=True): ("~380 ms", "proven 10 ms to ∞"),
     QuantileReading(0.99, 0.01, inf, inf): ("∞", "proven 10 ms to ∞"),
-    QuantileReading(0.99, 0.0, 0.003, 0.5, resolution=0.005): ("< 5 ms", "proven 0 ms to 500 ms"),
+    QuantileReading(0.99, 0.0, 0.003, 0.5, resolution=0.005): ("< 5 ms", "proven 0 to 500 ms"),
     QuantileReading(0.99, 0.01, 0.06, 0.5, probable=Interval(0.05, 0.07)): (
         "60 ms",
-        "50 ms to 70 ms, proven 10 ms to 500 ms",
+        "50 to 70 ms, proven 10 to 500 ms",
     ),
 }
 

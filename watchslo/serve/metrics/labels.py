@@ -28,7 +28,7 @@ WATCH = (
 )
 DOMAIN = Label("domain", "the name of the domain")
 QUANTILE = Label(
-    "quantile",
+    "q",
     "quantile of the window; by default 0.5 and 0.99, and 0.9 with `full`; `quantiles` of the configuration may name "
     "others, such as that of an objective",
     ("0.5", "0.9", "0.99", "0.999"),
@@ -55,8 +55,8 @@ OWN_DURATION = Label(
     ("dispatch", "etcd", "read_wait", "conversion", "admission"),
 )
 TICKS = Label("ticks", "the ticks of all apiservers, as in all other metrics, or its own only", ("all", "own"))
-CENTRE = Label("quantile", "quantile of the last minute", ("0.5", "0.99"))
-P99_ONLY = Label("quantile", "quantile of the last minute", ("0.99",))
+CENTRE = Label("q", "quantile of the last minute", ("0.5", "0.99"))
+P99_ONLY = Label("q", "quantile of the last minute", ("0.99",))
 CAUSE = Label("cause", "the named reason for lateness", tuple(Cause))
 CAUSE_APISERVER = Label("apiserver", "the apiserver at fault; empty if it is not a single one")
 CAUSE_WATCH = Label("watch", "the configured name of the watch at fault; empty if it is not a single one")
