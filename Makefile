@@ -7,6 +7,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 FASTAPISERVER := .cache/fastapiserver
 SITE := .cache/site
+PERSES_PAGE := .cache/pictures
 COMPILE := $(BIN)/uv pip compile --quiet --no-strip-extras --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links
 SLOWEST := --durations=10
 # Runs tests in processes side by side, and those that fail once more, alone, at the end. A file runs in one process, so the
@@ -113,7 +114,7 @@ image: setup ## Build the image by debootstrap and buildah, as root on Debian; e
 sbom: setup ## Write dist/watchslo.cdx.json: a CycloneDX list of the installed packages with hashes
 	@$(BIN)/python -m tools.release sbom
 
-tools: assets ## Check rules, manifests and dashboards by the tools that read them, on all cores
+tools: assets $(PERSES_PAGE)/page.js ## Check rules, manifests and dashboards by the tools that read them, on all cores
 	$(BIN)/pytest --numprocesses auto --dist loadgroup $(SLOWEST) tests/tools
 
 release: setup $(SITE)/.installed ## Build a release of the last commit into dist, and test it; TAG=v0.1.0 refuses what may not get that tag
@@ -142,8 +143,18 @@ dashboards: setup ## Write dashboards/*.json and dashboards/perses from the code
 manifests: setup ## Write the RBAC rules, alert rules and dashboards in deploy from configurations and code
 	$(BIN)/python -m tools.manifests
 
-pictures: setup ## Draw the dashboards from data of a Prometheus (PROMETHEUS=http://localhost:9090 MINUTES=15 SCRAPE=15)
-	$(BIN)/python -m tools.pictures $(or $(PROMETHEUS),http://localhost:9090) --minutes $(or $(MINUTES),15) --scrape-interval $(or $(SCRAPE),15)
+pictures: setup $(PERSES_PAGE)/page.js ## Take pictures of the dashboards in Perses (PROMETHEUS=http://localhost:9090 LENGTH=15m SCRAPE=15s)
+	$(BIN)/python -m tools.pictures $(or $(PROMETHEUS),http://localhost:9090) --length $(or $(LENGTH),15m) --scrape-interval $(or $(SCRAPE),15s)
+
+# Without main-fields, esbuild takes some packages twice: once for modules, and once for `require`.
+$(PERSES_PAGE)/page.js: $(wildcard tools/pictures/page/*)
+	@command -v npm > /dev/null || { echo "error: there is no npm to build the page of Perses with: install Node.js 20 or newer" >&2; exit 1; }
+	@mkdir -p $(PERSES_PAGE)
+	@cp $^ $(PERSES_PAGE)
+	@echo "building $@ from the components of Perses, which takes about a minute"
+	@npm ci --prefix $(PERSES_PAGE) --ignore-scripts --no-audit --no-fund --loglevel=error
+	@npm run build --prefix $(PERSES_PAGE) --silent
+	@rm -rf $(PERSES_PAGE)/node_modules
 
 screens: setup ## Take the screenshots in docs/pictures of the page during an incident
 	$(BIN)/pytest -k incident tests/e2e/test_page.py --golden

@@ -348,7 +348,9 @@ def test_an_image_without_digest_is_found(line: str) -> None:
 
 def test_renovate_renews_every_kind_of_pin() -> None:
     renovate = json.loads((ROOT / ".github/renovate.json").read_text())
-    assert {"docker-compose", "dockerfile", "github-actions", "pip_requirements"} == {*renovate["enabledManagers"]}
+    assert {"docker-compose", "dockerfile", "github-actions", "npm", "pip_requirements"} == {
+        *renovate["enabledManagers"]
+    }
     patterns = [re.compile(one.strip("/")) for one in renovate["pip_requirements"]["managerFilePatterns"]]
     files = [str(path.relative_to(ROOT)) for path in tracked_files()]
     assert {file for file in files if any(one.search(file) for one in patterns)} == {*LOCKS}

@@ -1,4 +1,4 @@
-"""Reads the queries of a dashboard file and replaces Grafana's variables, for tests and for drawings."""
+"""Reads the queries of a dashboard file and replaces Grafana's variables, for tests."""
 
 import re
 from collections.abc import Iterator, Mapping

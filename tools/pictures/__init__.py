@@ -1,1 +1,1 @@
-"""Draws pictures of the dashboards from the data of a Prometheus; `make pictures` runs it."""
+"""Takes pictures of the dashboards in Perses from the data of a Prometheus; `make pictures` runs it."""
