@@ -167,3 +167,14 @@ class TestFile:
             at = panel["gridPos"]
             widths[at["y"]] = widths.get(at["y"], 0) + at["w"]
         assert set(widths.values()) == {24}
+
+
+BARE = re.compile(r"[\w:]+\{[^{}]*\}")
+
+
+@pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.uid)
+def test_queries_of_a_table_drop_the_names_of_metrics(board: Board) -> None:
+    """Rows of different queries are merged if they have the same labels, of which the name of a metric is one."""
+    tables = [panel for panel in all_panels(board) if panel.look is Look.TABLE]
+    bare = [panel.title for panel in tables for target in panel.targets if BARE.fullmatch(target.expr)]
+    assert bare == []
