@@ -8,6 +8,7 @@ STAMP := .venv/.installed
 FASTAPISERVER := .cache/fastapiserver
 SITE := .cache/site
 PERSES_PAGE := .cache/pictures
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)
 COMPILE := $(BIN)/uv pip compile --quiet --no-strip-extras --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links
 SLOWEST := --durations=10
 # Runs tests in processes side by side, and those that fail once more, alone, at the end. A file runs in one process, so the
@@ -150,11 +151,13 @@ pictures: setup $(PERSES_PAGE)/page.js ## Take pictures of the dashboards in Per
 $(PERSES_PAGE)/page.js: $(wildcard tools/pictures/page/*)
 	@command -v npm > /dev/null || { echo "error: there is no npm to build the page of Perses with: install Node.js 20 or newer" >&2; exit 1; }
 	@mkdir -p $(PERSES_PAGE)
-	@cp $^ $(PERSES_PAGE)
-	@echo "building $@ from the components of Perses, which takes about a minute"
-	@npm ci --prefix $(PERSES_PAGE) --ignore-scripts --no-audit --no-fund --loglevel=error
-	@npm run build --prefix $(PERSES_PAGE) --silent
-	@rm -rf $(PERSES_PAGE)/node_modules
+	@kept="$(CACHE)/watchslo/perses/$$(cat $^ | sha256sum | cut -c1-16)"; \
+	if [ ! -f "$$kept/page.js" ]; then \
+	  echo "building the page from the components of Perses, which takes about a minute the first time"; \
+	  cp $^ $(PERSES_PAGE) && npm ci --prefix $(PERSES_PAGE) --ignore-scripts --no-audit --no-fund --loglevel=error \
+	    && npm run build --prefix $(PERSES_PAGE) --silent && rm -rf $(PERSES_PAGE)/node_modules \
+	    && mkdir -p "$$kept" && cp $(PERSES_PAGE)/page.css $(PERSES_PAGE)/page.js "$$kept"; \
+	fi && cp "$$kept"/page.* $(PERSES_PAGE) && touch $@
 
 screens: setup ## Take the screenshots in docs/pictures of the page during an incident
 	$(BIN)/pytest -k incident tests/e2e/test_page.py --golden
