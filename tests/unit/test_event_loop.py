@@ -7,6 +7,7 @@ import gc
 import os
 import queue
 import selectors
+import signal
 import socket
 import ssl
 import struct
@@ -23,7 +24,14 @@ import numpy as np
 import pytest
 
 from tests.support.certs import Authority
-from watchslo import event_loop as module
+from watchslo import asyncio_overrides
+from watchslo.asyncio_overrides import (
+    OverridingEventLoop,
+    SocketTransport,
+    abandon,
+    has_internals,
+    new_event_loop,
+)
 from watchslo.event_loop import (
     MOST_READ_BYTES,
     MOST_WAITING,
@@ -31,7 +39,6 @@ from watchslo.event_loop import (
     SHORT_SECONDS,
     WAITING_SECONDS,
     Inbox,
-    SocketTransport,
     TimedEventLoop,
     TimedSelector,
 )
@@ -97,9 +104,9 @@ def loop(monkeypatch: pytest.MonkeyPatch) -> Loop:
     return Loop(monkeypatch)
 
 
-def timeless_loop() -> TimedEventLoop:
+def timeless_loop() -> OverridingEventLoop:
     """Return an event loop for which turns take no time, so that each `select` waits, however slow the machine is."""
-    made = TimedEventLoop()
+    made = OverridingEventLoop()
     made.selector._clock = Clock()
     return made
 
@@ -124,7 +131,7 @@ def test_lost_connection_is_freed_without_garbage_collection() -> None:
 
     gc.disable()
     try:
-        with asyncio.Runner(loop_factory=TimedEventLoop) as runner:
+        with asyncio.Runner(loop_factory=OverridingEventLoop) as runner:
             runner.run(run())
     finally:
         gc.enable()
@@ -291,8 +298,11 @@ class TestInbox:
 
 
 @pytest.mark.real_clock
+@pytest.mark.parametrize("new_loop", [TimedEventLoop, OverridingEventLoop])
 @pytest.mark.parametrize("block", [0.002, 0.02])
-def test_own_delay_covers_the_time_from_sending_to_receiving(block: float) -> None:
+def test_own_delay_covers_the_time_from_sending_to_receiving(
+    block: float, new_loop: Callable[[], TimedEventLoop]
+) -> None:
     async def receive(reader: asyncio.StreamReader) -> float:
         await reader.read(1)
         return time.monotonic()
@@ -316,8 +326,33 @@ def test_own_delay_covers_the_time_from_sending_to_receiving(block: float) -> No
         await writer.wait_closed()
         theirs.close()
 
-    with asyncio.Runner(loop_factory=TimedEventLoop) as runner:
+    with asyncio.Runner(loop_factory=new_loop) as runner:
         runner.run(work())
+
+
+@pytest.mark.parametrize("owner", asyncio_overrides._INTERNALS)
+def test_new_event_loop_is_plain_if_asyncio_lacks_what_is_overridden(
+    monkeypatch: pytest.MonkeyPatch, owner: type
+) -> None:
+    assert has_internals()
+    monkeypatch.setitem(asyncio_overrides._INTERNALS, owner, ("_no_such_method",))
+    loop = new_event_loop()
+    loop.close()
+    assert type(loop) is TimedEventLoop
+
+
+@pytest.mark.parametrize("has_transport", [True, False])
+async def test_abandon_ends_a_process(*, has_transport: bool) -> None:
+    process = await asyncio.create_subprocess_exec("bash", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    abandon(process if has_transport else WithoutTransport(process))  # type: ignore[arg-type]
+    assert await process.wait() == -signal.SIGKILL
+
+
+class WithoutTransport:
+    """A process as asyncio would have it without the attribute that is not documented."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.kill = process.kill
 
 
 def test_connection_that_its_reader_paused_and_resumed_within_select_is_read_on() -> None:
@@ -422,7 +457,7 @@ class TestTls:
                 server.close()
                 await server.wait_closed()
 
-        with asyncio.Runner(loop_factory=TimedEventLoop) as runner:
+        with asyncio.Runner(loop_factory=OverridingEventLoop) as runner:
             runner.run(work())
 
     @staticmethod
@@ -474,14 +509,14 @@ class TestTls:
         self, contexts: tuple[ssl.SSLContext, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         written: list[bytes] = []
-        free_write_buffer = module._TlsSocket._free_write_buffer
+        free_write_buffer = asyncio_overrides._TlsSocket._free_write_buffer
 
-        def free(socket: module._TlsSocket) -> None:
+        def free(socket: asyncio_overrides._TlsSocket) -> None:
             with monkeypatch.context() as patch:
                 patch.setattr(ssl.SSLObject, "write", lambda _, data: written.append(data))
                 free_write_buffer(socket)
 
-        monkeypatch.setattr(module._TlsSocket, "_free_write_buffer", free)
+        monkeypatch.setattr(asyncio_overrides._TlsSocket, "_free_write_buffer", free)
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             for _ in range(3):
@@ -608,7 +643,7 @@ class TestTls:
         self, contexts: tuple[ssl.SSLContext, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         noted: list[int] = []
-        monkeypatch.setattr(module.TimedSelector, "note_backlog", lambda _: noted.append(1))
+        monkeypatch.setattr(TimedSelector, "note_backlog", lambda _: noted.append(1))
 
         async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.write(bytes(10 * MOST_READ_BYTES))
@@ -660,7 +695,7 @@ class TestTls:
             await server.communicate()
             os.close(typed)
 
-        with asyncio.Runner(loop_factory=TimedEventLoop) as runner:
+        with asyncio.Runner(loop_factory=OverridingEventLoop) as runner:
             runner.run(work())
 
     def test_has_the_certificate_of_the_peer(self, contexts: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
@@ -685,7 +720,7 @@ class TestTls:
             server.close()
             await server.wait_closed()
 
-        with asyncio.Runner(loop_factory=TimedEventLoop) as runner:
+        with asyncio.Runner(loop_factory=OverridingEventLoop) as runner:
             runner.run(work())
 
     def test_handshake_has_a_time_limit(self, contexts: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
@@ -697,5 +732,5 @@ class TestTls:
                         Received, *silent.getsockname(), ssl=contexts[1], ssl_handshake_timeout=0.05
                     )
 
-        with asyncio.Runner(loop_factory=TimedEventLoop) as runner:
+        with asyncio.Runner(loop_factory=OverridingEventLoop) as runner:
             runner.run(work())

@@ -17,11 +17,11 @@ from starlette.types import ASGIApp
 
 from watchslo.app.authorization import Authorizer
 from watchslo.app.garbage import GarbageCollection
+from watchslo.asyncio_overrides import new_event_loop
 from watchslo.config.model import Config
 from watchslo.config.sections.server import ServerLimitsConfig
 from watchslo.config.values import Listen, parse_listen
 from watchslo.errors import ConfigError, install_extra
-from watchslo.event_loop import TimedEventLoop
 from watchslo.kube.connect import connect
 from watchslo.monitor.supervisor import Supervisor
 from watchslo.serve import essentials
@@ -47,7 +47,7 @@ def run_on_loop(work: Coroutine[None, None, T]) -> T:
     """Run `work` on a timed event loop, with a short thread switch interval and a high limit of open files."""
     sys.setswitchinterval(SWITCH_SECONDS)
     _allow_files()
-    with asyncio.Runner(loop_factory=TimedEventLoop) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(work)
 
 

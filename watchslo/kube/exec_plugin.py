@@ -20,6 +20,7 @@ import msgspec
 import structlog
 import yaml
 
+from watchslo.asyncio_overrides import abandon
 from watchslo.bounded import TooLongError, read_stream
 from watchslo.errors import UNDECODABLE
 from watchslo.kube.credentials import read_text
@@ -126,7 +127,7 @@ async def _kill(process: asyncio.subprocess.Process) -> None:
     with contextlib.suppress(ProcessLookupError):
         if process.stderr is None:
             os.killpg(process.pid, signal.SIGKILL)
-    process._transport.close()  # type: ignore[attr-defined] # noqa: SLF001 - it kills, and waits for no output; there is no public way
+    abandon(process)
     try:
         async with asyncio.timeout(KILLED_SECONDS):
             await process.wait()

@@ -9,7 +9,8 @@ from typing import Self
 
 import aiohttp
 
-from watchslo.event_loop import Inbox, SocketTransport, TimedEventLoop
+from watchslo.asyncio_overrides import SocketTransport
+from watchslo.event_loop import MOST_READ_BYTES, Inbox, TimedEventLoop
 from watchslo.kube.connections import transport_reading
 from watchslo.kube.network_failure import FAULTS, fault
 from watchslo.kube.representation import Representation
@@ -86,7 +87,8 @@ class _BodyWatcher(asyncio.Protocol):
     def __init__(self, content: aiohttp.StreamReader, address: str, take: TakeChunk) -> None:
         loop = asyncio.get_running_loop()
         self.ended: asyncio.Future[Failure] = loop.create_future()
-        self._inbox = loop.inbox if isinstance(loop, TimedEventLoop) else Inbox()
+        self._loop = loop if isinstance(loop, TimedEventLoop) else None
+        self._inbox = self._loop.inbox if self._loop else Inbox()
         self._content = content
         self._address = address
         self._take = take
@@ -109,6 +111,8 @@ class _BodyWatcher(asyncio.Protocol):
         self._inbox.empty()
 
     def data_received(self, data: bytes) -> None:
+        if self._loop and len(data) >= MOST_READ_BYTES:  # a transport of asyncio does not say what a read left behind
+            self._loop.selector.note_backlog()
         self._inbox.put(self._decode, data)
 
     def eof_received(self) -> None:

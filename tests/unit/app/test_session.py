@@ -17,6 +17,7 @@ from watchslo.app.session import (
     serving,
     supervise,
 )
+from watchslo.asyncio_overrides import PLAIN_VARIABLE
 from watchslo.config.model import Config
 from watchslo.config.sections.server import ServerLimitsConfig
 from watchslo.errors import ConnectError
@@ -42,10 +43,14 @@ async def loop() -> str:
     return type(asyncio.get_running_loop()).__module__
 
 
-def test_run_on_loop_uses_a_timed_loop_and_short_switch_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("plain", "used"), [("", "watchslo.asyncio_overrides"), ("1", "watchslo.event_loop")])
+def test_run_on_loop_uses_a_timed_loop_and_short_switch_interval(
+    monkeypatch: pytest.MonkeyPatch, plain: str, used: str
+) -> None:
     intervals: list[float] = []
     monkeypatch.setattr(sys, "setswitchinterval", intervals.append)
-    assert run_on_loop(loop()) == "watchslo.event_loop"
+    monkeypatch.setenv(PLAIN_VARIABLE, plain)
+    assert run_on_loop(loop()) == used
     assert intervals == [SWITCH_SECONDS]
 
 

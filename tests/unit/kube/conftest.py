@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.certs import Authority
 from tests.support.loop import JumpingLoop
+from watchslo.asyncio_overrides import OverridingEventLoop
 from watchslo.event_loop import TimedEventLoop
 from watchslo.kube.client import Client
 from watchslo.kube.credentials import Access, Credentials, CredentialSource
@@ -37,11 +38,11 @@ JUMPING = ("test_apiservers.py", "test_limiter.py", "test_timeouts.py")
 def pytest_asyncio_loop_factories(item: pytest.Item) -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
     """Run tests about seconds on a loop whose time jumps.
 
-    The others run on the loop of asyncio and on our own: each reports the end of a connection differently.
+    The others run on both loops of a daemon: each reports the end of a connection differently.
     """
     if item.path.name in JUMPING:
         return {"jumping": JumpingLoop}
-    return {"asyncio": asyncio.new_event_loop, "timed": TimedEventLoop}
+    return {"plain": TimedEventLoop, "overriding": OverridingEventLoop}
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.certs import Authority
 from tests.unit.kube.conftest import CHUNKED, Known, Server, answer, renewed
-from watchslo.event_loop import TimedEventLoop
+from watchslo.asyncio_overrides import OverridingEventLoop
 from watchslo.kube.call import Selectors
 from watchslo.kube.client import Client
 from watchslo.kube.connections import READ_AHEAD_TLS_BYTES
@@ -73,7 +73,7 @@ async def test_watch_reads_little_ahead(secure: Server, authority: Authority) ->
         async with client.watch(PODS, None, Selectors(), request, Representation.TABLE) as stream:
             assert isinstance(stream, WatchResponse)
             transport: Any = stream._content._protocol.transport
-            if isinstance(asyncio.get_running_loop(), TimedEventLoop):
+            if isinstance(asyncio.get_running_loop(), OverridingEventLoop):
                 return  # it has no buffer of its own
             assert transport.get_read_buffer_limits() == (READ_AHEAD_TLS_BYTES // 4, READ_AHEAD_TLS_BYTES)
 
