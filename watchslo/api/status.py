@@ -12,6 +12,7 @@ import msgspec
 from watchslo.api.part import ApiPart, Convert, From, Time, one_of
 from watchslo.changes import quantile
 from watchslo.diagnose.own_figures import TOTAL
+from watchslo.reaction.steps import RESPONSIBLE, Step
 from watchslo.snapshot import (
     ApiserverRole,
     Cause,
@@ -46,6 +47,10 @@ def _digits(revision: int | None) -> str | None:
 
 def _p99(histogram: HistogramReading | None) -> float | None:
     return quantile(histogram, 0.99) if histogram else None
+
+
+def _responsible(step: str) -> str:
+    return RESPONSIBLE[Step(step)]
 
 
 def _p99_of_total(dispatch: Mapping[str, HistogramReading]) -> float | None:
@@ -536,6 +541,31 @@ class SelfCheckStatus(ApiPart, frozen=True, kw_only=True):
     text: str
 
 
+class ReactionStatus(ApiPart, frozen=True, kw_only=True):
+    """How long after a change was asked for the `responsible` component acted, in one step of one resource.
+
+    `events` and `quantiles` are those of the last `window` seconds; times run from commit to commit. `pending` objects
+    wait for the step, the oldest for `oldestPending` seconds; both are null while the watch is not known to be current.
+    `unmeasured` counts by reason what is no sample.
+    """
+
+    group: str
+    resource: str
+    step: Annotated[str, one_of(Step)]
+    responsible: Annotated[str, From("step", _responsible)]
+    window: float
+    events: int
+    quantiles: tuple[QuantileStatus, ...] = ()
+    pending: int | None = None
+    oldest_pending: float | None = None
+    unmeasured: dict[str, int] = {}
+
+    @property
+    def name(self) -> str:
+        """The resource as kubectl names it."""
+        return f"{self.resource}.{self.group}" if self.group else self.resource
+
+
 class StatusDocument(ApiPart, frozen=True, kw_only=True, tag_field="apiVersion", tag="v1"):
     """The complete status. Fields may be added; none changes its meaning within `v1`.
 
@@ -551,6 +581,7 @@ class StatusDocument(ApiPart, frozen=True, kw_only=True, tag_field="apiVersion",
     causes: tuple[CauseStatus, ...]
     apiservers: tuple[ApiserverStatus, ...]
     domains: tuple[DomainStatus, ...]
+    reactions: tuple[ReactionStatus, ...] = ()
     watches: tuple[WatchStatus, ...]  # the last field: `StatusEncoder` inserts them at the end
 
     @property

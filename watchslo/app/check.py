@@ -14,7 +14,7 @@ from watchslo.app import logs
 from watchslo.app.guarantees import document
 from watchslo.app.hints import hints, unready
 from watchslo.app.measurement import MeasurementPeriod, MeasurementResult, measured, seconds_of
-from watchslo.app.table import draw, plain_console
+from watchslo.app.table import draw, draw_reactions, plain_console
 from watchslo.app.terminal import Line, View, view_of
 from watchslo.config.loading import load, narrow
 from watchslo.errors import ConfigError
@@ -104,6 +104,10 @@ def _so_far(snapshot: Snapshot) -> str:
 def _print(result: CheckResult) -> None:
     console, view = plain_console(), result.view
     console.print(draw(view.lines))
+    if view.reactions:
+        console.print()
+        console.print(draw_reactions(view.reactions))
+        console.print()
     for sentence in unready(view):
         console.print(sentence, style="yellow")
     for sentence in view.causes:
@@ -133,6 +137,7 @@ def _document(result: CheckResult) -> dict[str, object]:
         "exitCode": result.exit_code,
         **measurement.document,
         "watches": [_watch(line, unproven[line.apiserver]) for line in view.lines],
+        "reactions": to_builtins(view.reactions),
         "guarantees": document(measurement.guarantees),
         "causes": [to_builtins(part_of(CauseStatus, cause)) for cause in snapshot.causes],
         "notReady": list(snapshot.monitor.not_ready),

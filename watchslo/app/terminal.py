@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 from watchslo.api.part import decode
-from watchslo.api.status import DomainStatus, QuantileStatus, StatusDocument, WatchStatus
+from watchslo.api.status import DomainStatus, QuantileStatus, ReactionStatus, StatusDocument, WatchStatus
 from watchslo.serve.status import status_of
 from watchslo.snapshot import Snapshot
 from watchslo.timeline.condition import WatchVerdict, placed, verdict_on, verdict_on_events
@@ -74,6 +74,7 @@ class View:
     first evaluation. `part` is what is measured if other instances measure the rest, and `elsewhere` the number of
     watches on other shards. `lines` are sorted by name. `causes` (the most certain first), `unproven` (apiservers whose
     revisions cannot be trusted) and `not_ready` are sentences. watchslo was late itself for `tainted_seconds` in total.
+    `reactions` has the steps with events or pending objects.
     """
 
     at_wall: float
@@ -88,6 +89,7 @@ class View:
     unproven: tuple[str, ...]
     not_ready: tuple[str, ...]
     tainted_seconds: float
+    reactions: tuple[ReactionStatus, ...] = ()
 
 
 def view_of(snapshot: Snapshot, account: Account | None = None) -> View:
@@ -116,6 +118,7 @@ def _view(status: StatusDocument) -> View:
             unproven=tuple(f"Unproven: {one.unproven}." for one in status.apiservers if one.unproven),
             not_ready=monitor.not_ready,
             tainted_seconds=monitor.tainted_seconds,
+            reactions=tuple(one for one in status.reactions if one.events or one.pending),
         )
     )
 

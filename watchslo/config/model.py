@@ -23,6 +23,7 @@ from watchslo.config.values import Duration, ResourceName, Share, Text, between,
 from watchslo.latency.estimate import QUANTILES
 from watchslo.latency.objective import Objective
 from watchslo.model import Resource, shard_name
+from watchslo.reaction.resources import PODS, SLICES, WORKLOADS
 
 _NODE = re.compile(r"(?:^|,)spec\.nodeName==?([^,]+)")
 _TICK_SHARE = 0.5  # of the requests to an apiserver, guaranteed to ticks
@@ -52,7 +53,8 @@ class Config(ConfigSection):
     """The whole configuration; every key has a default.
 
     `quantiles` of rolling windows are exposed; by default, 0.5 and 0.99, and with `metrics: full` also 0.9.
-    `reference` names a resource of `watch`: its watches have `reference: true`.
+    `reference` names a resource of `watch`: its watches have `reference: true`. `reactions` names the resources of
+    `watch` whose controllers are timed; `auto` means workloads, custom resources, and pods if they are the reference.
     """
 
     cluster: Text | None = None
@@ -60,6 +62,7 @@ class Config(ConfigSection):
     watch: tuple[WatchConfig, ...] = tuple(WatchConfig(resource=resource) for resource in _BUILT_IN)
     exclude: tuple[ResourceName, ...] = ()
     reference: ResourceName | None = None
+    reactions: Literal["auto", "none"] | tuple[ResourceName, ...] = "auto"
     shard: ShardConfig = ShardConfig()
     clock: ClockConfig = ClockConfig()
     objective: ObjectiveConfig = ObjectiveConfig()
@@ -95,6 +98,7 @@ class Config(ConfigSection):
         self._check_proven()
         self._check_quantiles()
         self._check_reference()
+        self._check_reactions()
         self._check_interval()
         self._check_request_rate()
         self._check_burst()
@@ -147,6 +151,24 @@ class Config(ConfigSection):
         """Return True if whole objects of a resource, which `watch` stands for, are watched too."""
         name = resource.key if watch.resource == "*" else watch.resource
         return watch.reference or name == self.reference
+
+    def _check_reactions(self) -> None:
+        """Refuse to time the controllers of resources that are not watched."""
+        if isinstance(self.reactions, str) or any(watch.resource == "*" for watch in self.watch):
+            return
+        watched = {watch.resource for watch in self.watch}
+        for name in self.reactions:
+            if name not in watched:
+                raise ValueError(f"`reactions` names {name}, which is not watched; add it to `watch`")
+
+    def wants_reactions(self, resource: Resource) -> bool:
+        """Return True if the reactions of the controllers of a resource are timed."""
+        if not self.judges_quantiles or self.reactions == "none":
+            return False
+        if self.reactions != "auto":
+            return resource.key in self.reactions
+        of_pods = self.reference == PODS and resource.key in (PODS, SLICES)
+        return of_pods or resource.custom or resource.key in WORKLOADS
 
     def _check_interval(self) -> None:
         """Refuse slow ticks: if they come every 10 s, 20 ms looks like a P99 above 1 s in most minutes."""

@@ -81,7 +81,14 @@ class SnapshotBuilder:
             domains=self._read_domains(),
             watches=tuple(watches),
             causes=causes,
+            reactions=tuple(self._watches.reactions.readings(self._is_current)),
         )
+
+    def _is_current(self, watch: MonitoredWatch) -> bool:
+        """Return True if a watch that runs is not known to withhold events."""
+        now = time.monotonic()
+        is_stalled = self._watches.health(watch).stalled_for(now, watch.session.revision) is not None
+        return watch.session.up and not is_stalled and watch.identity.apiserver.unresponsive_for(now) is None
 
     def refresh(self, snapshot: Snapshot) -> Snapshot:
         """Return the snapshot with new readings of all but the watches, which are many."""

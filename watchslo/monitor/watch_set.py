@@ -31,6 +31,7 @@ from watchslo.monitor.clocks.domain_clock import DomainClock
 from watchslo.monitor.clocks.sealer import Sealer
 from watchslo.monitor.protocol.desired import DesiredWatch
 from watchslo.monitor.protocol.watch_identity import WatchIdentity
+from watchslo.monitor.reactions.reaction_set import ReactionSet
 from watchslo.monitor.tasks.lag import Lag
 from watchslo.monitor.tasks.slices import WorkSlices
 from watchslo.monitor.tasks.task_supervisor import TaskSupervisor
@@ -91,6 +92,7 @@ class WatchSet:
         self.witness_reader = WitnessReader(self._reread, apiservers, self._auditor_of, lag.tainted, random)
         self.metrics_reader = MetricsReader(lambda: [*apiservers.members.values()], lambda: self.all, random)
         self.assignment: ClockAssignment | None = None
+        self.reactions = ReactionSet(tasks, lag, random)
         self.ended = 0  # watches, so far
         self._config = config
         self._tasks = tasks
@@ -202,6 +204,7 @@ class WatchSet:
             for name, apiserver in members.items():
                 if label not in self._served[name].watches:
                     self._start(apiserver, label, desired[label])
+        await self.reactions.settle(self._config, self.all)
 
     async def _end_others(
         self, desired: Mapping[str, DesiredWatch], members: Mapping[str, Apiserver], reason: Reason
@@ -293,6 +296,7 @@ class WatchSet:
         assert self.assignment is not None
         served = self._served[watch.identity.apiserver.name]
         self.ended += 1
+        await self.reactions.release(watch)
         watch.halt(reason)
         served.apiserver.checked.update(watch.session.read_guarantees().checked)
         del served.watches[watch.identity.label]

@@ -24,6 +24,7 @@ from watchslo.snapshot.figures import (
     WindowReading,
 )
 from watchslo.snapshot.monitor import BuildReading, IncompleteGroup, MonitorReading, ShardReading, WitnessReading
+from watchslo.snapshot.reactions import ReactionReading
 from watchslo.snapshot.snapshot import Snapshot
 from watchslo.snapshot.verdicts import OverallVerdict, WindowVerdict
 from watchslo.snapshot.watches import (
@@ -82,6 +83,7 @@ __all__ = [
     "OutcomeReading",
     "OverallVerdict",
     "QuantileReading",
+    "ReactionReading",
     "ReadUse",
     "ReceivedReading",
     "ReferenceReading",

@@ -6,6 +6,7 @@ from watchslo.snapshot.apiservers import ApiserverReading
 from watchslo.snapshot.causes import CauseReading
 from watchslo.snapshot.clocks import DomainReading
 from watchslo.snapshot.monitor import MonitorReading
+from watchslo.snapshot.reactions import ReactionReading
 from watchslo.snapshot.verdicts import OverallVerdict
 from watchslo.snapshot.watches import WatchReading
 
@@ -26,3 +27,4 @@ class Snapshot:
     watches: tuple[WatchReading, ...]
     causes: tuple[CauseReading, ...] = ()
     overall: OverallVerdict | None = None
+    reactions: tuple[ReactionReading, ...] = ()

@@ -11,6 +11,7 @@ from watchslo.kube.representation import Representation
 from watchslo.kube.watch_response import WatchResponse
 from watchslo.model import Resource
 from watchslo.snapshot import TransportReading
+from watchslo.watch.decode import FRAME, FrameDecoder, Frames
 from watchslo.watch.failure import ENDED, Action, Failure, Reason, because
 from watchslo.watch.lines import LineTooLong
 from watchslo.watch.machine import Machine
@@ -53,7 +54,8 @@ class Driver:
 
     `emit` receives its live events, `note` its facts, `heard` the size of every chunk in bytes, and `listed`
     the first page of every consistent list. `find_oldest` returns the revision for a strategy that begins in the past;
-    its argument is a revision that expired, if there was one. `representation` falls back to a simpler one if the
+    its argument is a revision that expired, if there was one. `seen` gets the arrival and the frames of each chunk, as
+    `decoder` decodes them, before the machine does. `representation` falls back to a simpler one if the
     apiserver does not support it.
     """
 
@@ -69,6 +71,8 @@ class Driver:
         heard: Callable[[int], None],
         listed: Callable[[Page], object] = lambda _: None,
         find_oldest: Callable[[int | None], Awaitable[int | Failure]] | None = None,
+        seen: Callable[[float, Frames], None] | None = None,
+        decoder: FrameDecoder = FRAME,
     ) -> None:
         self.machine = machine
         self.representation = representation
@@ -79,6 +83,8 @@ class Driver:
         self._heard = heard
         self._listed = listed
         self._find_oldest = find_oldest
+        self._seen = seen
+        self._decoder = decoder
         self._requests: dict[int, asyncio.Task[None]] = {}
         self._response: WatchResponse | None = None
         self._was_open = False
@@ -197,12 +203,14 @@ class Driver:
 
     async def _follow(self, op: int, response: WatchResponse) -> Failure:
         """Pass on what an open watch brings, and return why it ended."""
-        reader = self.representation.frame_reader(self._target.longest_line)
+        reader = self.representation.frame_reader(self._target.longest_line, self._decoder)
 
         def take(received: float, chunk: bytes) -> None:
             self._heard(len(chunk))
             frames = reader.feed(chunk)
             if frames is not None:
+                if self._seen is not None:
+                    self._seen(received, frames)
                 self.feed(Received(op, frames, received, len(chunk)))
 
         try:

@@ -1,10 +1,11 @@
 """One watch that runs: its parts, each with one owner of its state."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from watchslo.monitor.protocol.desired import DesiredWatch
 from watchslo.monitor.protocol.watch_identity import WatchIdentity
 from watchslo.monitor.watches.reference_watch import ReferenceWatch
+from watchslo.monitor.watches.second_watch import SecondWatch
 from watchslo.monitor.watches.watch_session import WatchSession
 from watchslo.monitor.watches.watch_statistics import WatchStatistics
 from watchslo.watch.failure import Reason
@@ -15,7 +16,8 @@ class MonitoredWatch:
     """The parts of one watch; a reload replaces this value where only `desired` changes.
 
     `desired` is what the configuration asks for now, `session` the protocol, `statistics` the latencies, `reference`
-    the watch of whole objects next to it, if there is one. What audits, cache probes and headroom probes find is kept
+    the watch of whole objects next to it, if there is one. `others` are more of these, which the `ReactionSet` adds and
+    removes; they survive a reload. What audits, cache probes and headroom probes find is kept
     by the objects that run them.
     """
 
@@ -24,31 +26,33 @@ class MonitoredWatch:
     session: WatchSession
     statistics: WatchStatistics
     reference: ReferenceWatch | None = None
+    others: list[SecondWatch] = field(default_factory=list)
 
     def halt(self, reason: Reason) -> None:
-        """Close the watch, and that of whole objects."""
-        self.session.halt(reason)
-        if self.reference is not None:
-            self.reference.halt(reason)
+        """Close the watch, and those of whole objects."""
+        for watch in self._all:
+            watch.halt(reason)
 
     def reopen(self, reason: Reason) -> None:
-        """Replace the connections of the watch, and of that of whole objects."""
-        self.session.reopen(reason)
-        if self.reference is not None:
-            self.reference.reopen(reason)
+        """Replace the connections of the watch, and of those of whole objects."""
+        for watch in self._all:
+            watch.reopen(reason)
 
     def hasten(self) -> None:
-        """Open the watch soon, and that of whole objects, if they wait because the apiserver did not answer."""
-        self.session.hasten()
-        if self.reference is not None:
-            self.reference.hasten()
+        """Open the watch soon, and those of whole objects, if they wait because the apiserver did not answer."""
+        for watch in self._all:
+            watch.hasten()
 
     def start_over(self) -> None:
         """Begin again from the present revision: earlier ones mean something else now."""
-        self.session.start_over()
-        if self.reference is not None:
-            self.reference.start_over()
+        for watch in self._all:
+            watch.start_over()
         self.statistics.drop_unsealed()  # also what the old watches had received and not delivered yet
+
+    @property
+    def _all(self) -> tuple[WatchSession | SecondWatch, ...]:
+        reference = () if self.reference is None else (self.reference,)
+        return (self.session, *reference, *self.others)
 
     def down_for(self, now: float) -> float | None:
         """Return for how many seconds clients can receive nothing on such a watch; None if they can.

@@ -14,6 +14,7 @@ from watchslo.serve.metrics.labels import WATCH, Label
 from watchslo.serve.metrics.latency import LATENCY, WINDOW_QUANTILES, window_quantiles
 from watchslo.serve.metrics.monitor import CAUSES, LATE_BEAT_SECONDS, MONITOR
 from watchslo.serve.metrics.protocol import GUARANTEES, LISTS, MISSED, WATCHES
+from watchslo.serve.metrics.reactions import REACTIONS
 from watchslo.serve.metrics.views import MetricView
 
 __all__ = (
@@ -32,6 +33,7 @@ __all__ = (
 
 SECTIONS = {
     "Latency and objectives": LATENCY,
+    "Reactions": REACTIONS,
     "Watches": WATCHES,
     "Lists and headroom": LISTS,
     "Gaps and stalls": MISSED,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from watchslo.model import Interval
-from watchslo.serve.metrics.labels import APISERVER, DOMAIN, WATCH, Label
+from watchslo.serve.metrics.labels import APISERVER, DOMAIN, STEP, WATCH, Label
 from watchslo.snapshot import (
     ApiserverReading,
     DelayBreakdown,
@@ -17,6 +17,7 @@ from watchslo.snapshot import (
     HistogramReading,
     MonitorReading,
     QuantileReading,
+    ReactionReading,
     Snapshot,
     TickerReading,
     TransportReading,
@@ -145,6 +146,16 @@ def per_ticker(read: Callable[[TickerReading], Found], *labels: Label) -> Metric
         owners,
         lambda owner: (owner[0], owner[1].apiserver),
         lambda owner: read(owner[1]),
+    )
+
+
+def per_reaction(read: Callable[[ReactionReading], Found], *labels: Label) -> MetricView:
+    """View with a point for each step of each resource, or several that differ in `labels`."""
+    return MetricView(
+        (*WATCH[1:3], STEP, *labels),
+        lambda snapshot: snapshot.reactions,
+        lambda reaction: (reaction.group, reaction.resource, reaction.step),
+        read,
     )
 
 

@@ -1,0 +1,89 @@
+"""Deployments and custom resources: from a raised generation to an observed one."""
+
+import pytest
+
+from tests.unit.reaction.cluster import DEPLOYMENTS, WIDGETS, Cluster
+
+
+@pytest.fixture
+def deployments() -> Cluster:
+    return Cluster(DEPLOYMENTS)
+
+
+def observed(generation: object) -> dict[str, object]:
+    return {"observedGeneration": generation}
+
+
+def test_created_object_is_observed(deployments: Cluster) -> None:
+    deployments.send("ADDED", generation=1, status={})
+    deployments.send("MODIFIED", after=0.5, generation=1, status=observed(1))
+    assert deployments.took() == [0.5, 1]
+
+
+def test_each_generation_has_its_own_time(deployments: Cluster) -> None:
+    deployments.send("ADDED", generation=1, status=observed(1))
+    deployments.send("MODIFIED", after=5, generation=2, status=observed(1))
+    deployments.send("MODIFIED", after=1, generation=3, status=observed(1))
+    deployments.send("MODIFIED", after=1, generation=3, status=observed(2))
+    deployments.send("MODIFIED", after=2, generation=3, status=observed(3))
+    assert deployments.took() == [2.0 + 3.0, 2]
+
+
+def test_one_status_can_observe_several_generations(deployments: Cluster) -> None:
+    deployments.send("ADDED", generation=1)
+    deployments.send("MODIFIED", after=1, generation=2)
+    deployments.send("MODIFIED", after=1, generation=2, status=observed(2))
+    assert deployments.took() == [2.0 + 1.0, 2]
+
+
+def test_generation_of_an_object_that_is_first_seen_changing_is_no_sample(deployments: Cluster) -> None:
+    deployments.send("MODIFIED", generation=7, status=observed(6))
+    deployments.send("MODIFIED", after=1, generation=7, status=observed(7))
+    assert deployments.took() == [0.0, 0]
+    deployments.send("MODIFIED", after=1, generation=8, status=observed(7))
+    deployments.send("MODIFIED", after=1, generation=8, status=observed(8))
+    assert deployments.took() == [1.0, 1]
+
+
+def test_pending_generations_have_an_age(deployments: Cluster) -> None:
+    deployments.send("ADDED", generation=1)
+    deployments.send("ADDED", after=2, generation=1, uid="b")
+    deployments.now += 1
+    reading = deployments.reading()
+    assert (reading.pending, reading.oldest_pending) == (2, 3.0)
+    hidden = deployments.reading(is_current=False)
+    assert (hidden.pending, hidden.oldest_pending) == (None, None), "a watch that is late may withhold the reactions"
+
+
+def test_deleted_object_is_not_pending_any_more(deployments: Cluster) -> None:
+    deployments.send("ADDED", generation=1)
+    deployments.send("DELETED", generation=1)
+    deployments.send("DELETED", generation=1, uid="unknown")
+    assert deployments.reading().pending == 0
+    assert deployments.unmeasured() == {"gone": 1}
+
+
+def test_custom_resource_counts_once_its_controller_observes_generations() -> None:
+    widgets = Cluster(WIDGETS)
+    widgets.send("ADDED", generation=1)
+    widgets.send("MODIFIED", generation=2, status={"phase": "Done"})
+    assert widgets.reading().pending == 0, "nothing may ever come"
+    widgets.send("ADDED", uid="b", generation=1, status=observed(1))
+    widgets.send("MODIFIED", after=1, generation=3)
+    widgets.send("MODIFIED", after=2, generation=3, status=observed(3))
+    assert widgets.took() == [2.0, 1]
+
+
+@pytest.mark.parametrize("status", [None, "ready", [], {"observedGeneration": "1"}, {"observedGeneration": 1.5}])
+def test_odd_status_costs_nothing_else(status: object) -> None:
+    widgets = Cluster(WIDGETS)
+    widgets.send("ADDED", generation=1, status=status)
+    widgets.send("ADDED", uid="b", generation=1, status=observed(0))
+    widgets.send("MODIFIED", after=1, uid="b", generation=1, status=observed(1))
+    assert widgets.took() == [1.0, 1]
+
+
+def test_object_without_generation_or_uid_is_left_out(deployments: Cluster) -> None:
+    deployments.send("ADDED")
+    deployments.send("ADDED", uid=None, generation=1)
+    assert deployments.reading().pending == 0

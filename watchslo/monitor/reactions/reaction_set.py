@@ -1,0 +1,106 @@
+"""Which resources are watched for reactions, and at which apiserver."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from watchslo.config.model import Config
+from watchslo.kube.call import Selectors
+from watchslo.monitor.reactions.reaction_watch import ReactionWatch
+from watchslo.monitor.tasks.lag import Lag
+from watchslo.monitor.tasks.task_supervisor import TaskSupervisor
+from watchslo.monitor.watches.monitored_watch import MonitoredWatch
+from watchslo.reaction.resource_reactions import ResourceReactions
+from watchslo.reaction.resources import SLICES
+from watchslo.reaction.steps import Sighted
+from watchslo.snapshot import ReactionReading
+from watchslo.watch.failure import Reason
+
+MOST_RESOURCES = 32  # each is one more watch, of whole objects
+
+
+@dataclass(frozen=True, slots=True)
+class _Hosted:
+    """The reactions of a resource, and the watch next to which its whole objects are watched."""
+
+    host: MonitoredWatch
+    watch: ReactionWatch
+    reactions: ResourceReactions
+
+
+class ReactionSet:
+    """Keeps one watch of whole objects for each resource whose reactions are wanted.
+
+    A reaction happens in the storage, so one apiserver is enough: the watch runs next to one that is measured, whose
+    clock dates the changes. It moves to another apiserver only if that watch ends.
+    """
+
+    def __init__(self, tasks: TaskSupervisor, lag: Lag, random: Callable[[], float]) -> None:
+        self._tasks = tasks
+        self._lag = lag
+        self._random = random
+        self._hosted: dict[str, _Hosted] = {}
+        self._known: dict[str, ResourceReactions] = {}
+
+    async def settle(self, config: Config, watches: Iterable[MonitoredWatch]) -> None:
+        """Watch exactly the wanted resources, next to one of these watches each."""
+        hosts = _hosts(config, watches)
+        for key in [*self._hosted]:
+            if key not in hosts:
+                await self._stop(key)
+        for key in [*self._known]:
+            if key not in hosts:
+                del self._known[key]
+        for key in sorted(hosts)[:MOST_RESOURCES]:
+            if key not in self._hosted:
+                self._start(key, hosts[key][0])
+
+    async def release(self, watch: MonitoredWatch) -> None:
+        """Stop what runs next to a watch that ends."""
+        hosted = self._hosted.get(watch.identity.resource.key)
+        if hosted and hosted.host.identity is watch.identity:
+            await self._stop(watch.identity.resource.key)
+
+    def update(self) -> None:
+        """Date what the clocks have passed, and record the reactions."""
+        for hosted in self._hosted.values():
+            statistics = hosted.host.statistics
+            clock = statistics.clock.domain.clock
+            newest = clock.newest if statistics.measured else None
+            hosted.reactions.settle(time.monotonic(), newest, clock.measure)
+
+    def readings(self, is_current: Callable[[MonitoredWatch], bool]) -> Iterator[ReactionReading]:
+        """Yield what is shown of each step; `is_current` says whether a watch is known to deliver in time."""
+        now = time.monotonic()
+        for hosted in self._hosted.values():
+            yield from hosted.reactions.readings(now, is_current=hosted.watch.is_open and is_current(hosted.host))
+
+    def _start(self, key: str, host: MonitoredWatch) -> None:
+        """Watch whole objects next to a watch; what is known of earlier reactions stays."""
+        new = ResourceReactions(host.identity.resource, host.statistics.threshold, self._pod_ready)
+        reactions = self._known.setdefault(key, new)
+        watch = ReactionWatch(host.identity, reactions, self._lag, self._random)
+        self._hosted[key] = _Hosted(host, watch, reactions)
+        host.others.append(watch)
+        self._tasks.start(("reactions", host.identity.number), watch.run)
+
+    async def _stop(self, key: str) -> None:
+        """Close the watch of whole objects of a resource."""
+        hosted = self._hosted.pop(key)
+        hosted.host.others.remove(hosted.watch)
+        hosted.watch.halt(Reason.SHUTDOWN)
+        await self._tasks.stop(("reactions", hosted.host.identity.number))
+
+    def _pod_ready(self, uid: str, sighted: Sighted) -> None:
+        if SLICES in self._hosted:
+            self._hosted[SLICES].reactions.pod_ready(uid, sighted)
+
+
+def _hosts(config: Config, watches: Iterable[MonitoredWatch]) -> Mapping[str, list[MonitoredWatch]]:
+    """Return for each wanted resource the watches of all its objects."""
+    hosts: dict[str, list[MonitoredWatch]] = {}
+    for watch in watches:
+        identity = watch.identity
+        if config.wants_reactions(identity.resource) and identity.selectors == Selectors() and not identity.replay:
+            hosts.setdefault(identity.resource.key, []).append(watch)
+    return hosts
