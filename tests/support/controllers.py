@@ -18,6 +18,7 @@ from tests.support.writer import Writer
 STAGES = Path(__file__).with_name("kwok_stages.yaml")
 NODES = "/api/v1/nodes"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+SERVICES = "/api/v1/namespaces/default/services"
 NAME = "rolled-out"
 ROOM = {"cpu": "32", "memory": "256Gi", "pods": "110"}
 LEASE_SECONDS = 40
@@ -72,6 +73,12 @@ class Controllers(Started):
         change = {"spec": {"template": {"metadata": {"annotations": {"version": version}}}}}
         with self._plane.writer() as writer:
             writer.patch(f"{DEPLOYMENTS}/{NAME}", change)
+
+    def expose(self) -> None:
+        """Create a service that routes to the pods of the deployment."""
+        spec = {"selector": {"app": NAME}, "ports": [{"port": 80}]}
+        with self._plane.writer() as writer:
+            writer.create(SERVICES, {"metadata": {"name": NAME}, "spec": spec})
 
     def _available(self, writer: Writer) -> bool:
         status = writer.get(f"{DEPLOYMENTS}/{NAME}").get("status", {})

@@ -88,6 +88,13 @@ class ApiserverLine(ApiPart, frozen=True, kw_only=True):
     cells: tuple[str, ...]
 
 
+class ReactionLine(ApiPart, frozen=True, kw_only=True):
+    """How fast controllers act in one step of one resource: `cells` are the texts of the table's row."""
+
+    key: str
+    cells: tuple[str, ...]
+
+
 class EventUpdate(ApiPart, frozen=True, kw_only=True):
     """One event of the timeline; `cause` is the one that began or ended, as it was last seen."""
 
@@ -127,6 +134,7 @@ class Update(ApiPart, frozen=True, kw_only=True, tag_field="apiVersion", tag="v1
     trust: SelfCheckStatus
     checks: tuple[SelfCheckStatus, ...]
     apiservers: tuple[ApiserverLine, ...]
+    reactions: tuple[ReactionLine, ...] = ()
     watches: tuple[WatchLine, ...]
     gone: tuple[str, ...]
     happened: tuple[EventUpdate, ...]

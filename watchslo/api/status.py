@@ -12,7 +12,7 @@ import msgspec
 from watchslo.api.part import ApiPart, Convert, From, Time, one_of
 from watchslo.changes import quantile
 from watchslo.diagnose.own_figures import TOTAL
-from watchslo.reaction.steps import RESPONSIBLE, Step
+from watchslo.reaction.steps import RESPONSIBLE, ReactionStep
 from watchslo.snapshot import (
     ApiserverRole,
     Cause,
@@ -50,7 +50,7 @@ def _p99(histogram: HistogramReading | None) -> float | None:
 
 
 def _responsible(step: str) -> str:
-    return RESPONSIBLE[Step(step)]
+    return RESPONSIBLE[ReactionStep(step)]
 
 
 def _p99_of_total(dispatch: Mapping[str, HistogramReading]) -> float | None:
@@ -551,7 +551,7 @@ class ReactionStatus(ApiPart, frozen=True, kw_only=True):
 
     group: str
     resource: str
-    step: Annotated[str, one_of(Step)]
+    step: Annotated[str, one_of(ReactionStep)]
     responsible: Annotated[str, From("step", _responsible)]
     window: float
     events: int

@@ -7,10 +7,11 @@ from rich.table import Table
 
 from watchslo.api.status import ReactionStatus
 from watchslo.app.terminal import Line
-from watchslo.timeline.condition import P50, P99, P999, Condition
+from watchslo.serve.rows import reaction_cells
+from watchslo.timeline.condition import P50, P999, Condition
 from watchslo.timeline.explanation import labelled
 from watchslo.timeline.figure import bounds_text, estimate_text
-from watchslo.timeline.format import ABSENT, common_percentile, counted, duration, percentile, printable
+from watchslo.timeline.format import common_percentile, counted, duration, percentile, printable
 
 MOST_IDLE = 3  # rows
 UNLIMITED_COLUMNS = 10_000  # the width of files and pipes
@@ -72,19 +73,11 @@ def draw_reactions(reactions: Sequence[ReactionStatus]) -> Table:
     """Return the reactions of controllers as a `rich` table."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("CONTROLLERS", overflow="fold")
+    table.add_column("STEP")
     for heading in ("EVENTS", "P50", "P99", "P99 BOUNDS", "PENDING", "OLDEST"):
         table.add_column(heading, justify="right")
-    for one in reactions:
-        known = {quantile.q: quantile for quantile in one.quantiles}
-        table.add_row(
-            printable(f"{one.name} {one.step}"),
-            f"{one.events:,}",
-            estimate_text(known.get(P50)),
-            estimate_text(known.get(P99)),
-            bounds_text(known.get(P99)),
-            ABSENT if one.pending is None else f"{one.pending:,}",
-            duration(one.oldest_pending) if one.pending and one.oldest_pending is not None else "",
-        )
+    for reaction in reactions:
+        table.add_row(*map(printable, reaction_cells(reaction)))
     return table
 
 

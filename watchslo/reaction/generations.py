@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from watchslo.reaction.known import KnownObjects
 from watchslo.reaction.objects import OBSERVING_STATUS, ReactingChange, ReactingDeleted, part_of
 from watchslo.reaction.pending import PendingStep
-from watchslo.reaction.steps import Report, Sighted, Step, Unmeasured
+from watchslo.reaction.steps import ReactionStep, Report, Sighted, Unmeasured
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class GenerationTracker:
     """
 
     def __init__(self, report: Report, *, always_observed: bool) -> None:
-        self._observed = PendingStep(Step.OBSERVED, report)
+        self._observed = PendingStep(ReactionStep.OBSERVED, report)
         self._is_observed = always_observed
         self._known: KnownObjects[_Generations] = KnownObjects()
 

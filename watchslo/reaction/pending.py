@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from watchslo.reaction.steps import Reaction, Report, Sighted, Step, Unmeasured
+from watchslo.reaction.steps import Reaction, ReactionStep, Report, Sighted, Unmeasured
 
 HORIZON_SECONDS = 3600.0  # what takes longer counts as `expired`
 MOST_PENDING = 20_000  # of one step of one resource: about 6 MB
@@ -24,7 +24,7 @@ class PendingStep:
     `report` gets the reactions, and `unmeasured` counts by reason what will be no sample.
     """
 
-    def __init__(self, step: Step, report: Report) -> None:
+    def __init__(self, step: ReactionStep, report: Report) -> None:
         self.step = step
         self._report = report
         self.unmeasured: Counter[Unmeasured] = Counter()

@@ -14,9 +14,9 @@ from watchslo.reaction.objects import (
     part_of,
 )
 from watchslo.reaction.pending import PendingStep
-from watchslo.reaction.steps import Report, Sighted, Step, Unmeasured
+from watchslo.reaction.steps import ReactionStep, Report, Sighted, Unmeasured
 
-START = (Step.SCHEDULED, Step.STARTED, Step.PREPARED, Step.READY)
+START = (ReactionStep.SCHEDULED, ReactionStep.STARTED, ReactionStep.PREPARED, ReactionStep.READY)
 """The steps of a start, in their order: a pod asks for each of them when it has done the one before."""
 
 GATED = -1  # before the first step: not even that is asked for
@@ -43,7 +43,7 @@ class PodTracker:
 
     def __init__(self, report: Report, ready: PodReady) -> None:
         self._ready = ready
-        self._pending = {step: PendingStep(step, report) for step in (*START, Step.DELETED)}
+        self._pending = {step: PendingStep(step, report) for step in (*START, ReactionStep.DELETED)}
         self._known: KnownObjects[_Pod] = KnownObjects()
 
     @property
@@ -58,7 +58,7 @@ class PodTracker:
             return
         pod = self._known.forget(uid)
         if isinstance(change, ReactingDeleted):
-            self._pending[Step.DELETED].act(uid, sighted)
+            self._pending[ReactionStep.DELETED].act(uid, sighted)
             self._stop(uid, pod)
             return
         status = status or PodStatus()
@@ -71,13 +71,13 @@ class PodTracker:
             self._advance(uid, pod, done, sighted)
         self._known.put(uid, pod)
         if pod.done == 0 and _is_unschedulable(status):
-            self._pending[Step.SCHEDULED].drop(uid, Unmeasured.UNSCHEDULABLE)
+            self._pending[ReactionStep.SCHEDULED].drop(uid, Unmeasured.UNSCHEDULABLE)
         if status.phase in _ENDED:
             self._stop(uid, pod)
         if is_deleting and not pod.is_deleting:
             pod.is_deleting = True
             self._stop(uid, pod)
-            self._pending[Step.DELETED].ask(uid, sighted)
+            self._pending[ReactionStep.DELETED].ask(uid, sighted)
 
     def clear(self) -> None:
         """Forget all pods: the watch began again."""

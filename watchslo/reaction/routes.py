@@ -3,7 +3,7 @@
 from watchslo.reaction.known import KnownObjects
 from watchslo.reaction.objects import ENDPOINTS, ReactingChange, ReactingDeleted, part_of
 from watchslo.reaction.pending import PendingStep
-from watchslo.reaction.steps import Reaction, Report, Sighted, Step
+from watchslo.reaction.steps import Reaction, ReactionStep, Report, Sighted
 
 
 class RouteTracker:
@@ -15,7 +15,7 @@ class RouteTracker:
 
     def __init__(self, report: Report) -> None:
         self._report = report
-        self._routed = PendingStep(Step.ROUTED, report)
+        self._routed = PendingStep(ReactionStep.ROUTED, report)
         self._ready: KnownObjects[Sighted] = KnownObjects()
         self._endpoints: KnownObjects[Sighted] = KnownObjects()
 
@@ -29,7 +29,7 @@ class RouteTracker:
         if endpoint is None:
             self._ready.put(uid, sighted)
         elif endpoint.revision > sighted.revision:
-            self._report(Reaction(Step.ROUTED, sighted, endpoint))
+            self._report(Reaction(ReactionStep.ROUTED, sighted, endpoint))
 
     def take(self, change: ReactingChange, sighted: Sighted) -> None:
         """Take in a change of a slice, and report the reactions that it shows."""
@@ -45,7 +45,7 @@ class RouteTracker:
                 self._endpoints.put(uid, sighted)
                 ready = self._ready.forget(uid)
                 if ready is not None and ready.revision < sighted.revision:
-                    self._report(Reaction(Step.ROUTED, ready, sighted))
+                    self._report(Reaction(ReactionStep.ROUTED, ready, sighted))
 
     def clear(self) -> None:
         """Forget everything: one of the watches began again."""

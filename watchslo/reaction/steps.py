@@ -7,7 +7,7 @@ from enum import StrEnum
 from watchslo.model import Interval
 
 
-class Step(StrEnum):
+class ReactionStep(StrEnum):
     """A step: from the change that asks for something to the first change that shows that a component acted."""
 
     SCHEDULED = "scheduled"  # pod created -> node set
@@ -20,13 +20,13 @@ class Step(StrEnum):
 
 
 RESPONSIBLE = {
-    Step.SCHEDULED: "the scheduler",
-    Step.STARTED: "the kubelet",
-    Step.PREPARED: "the kubelet, which pulls images and runs init containers",
-    Step.READY: "the application and its readiness probes",
-    Step.DELETED: "the kubelet",
-    Step.ROUTED: "the endpoint slice controller",
-    Step.OBSERVED: "the controller of the resource",
+    ReactionStep.SCHEDULED: "the scheduler",
+    ReactionStep.STARTED: "the kubelet",
+    ReactionStep.PREPARED: "the kubelet, which pulls images and runs init containers",
+    ReactionStep.READY: "the application and its readiness probes",
+    ReactionStep.DELETED: "the kubelet",
+    ReactionStep.ROUTED: "the endpoint slice controller",
+    ReactionStep.OBSERVED: "the controller of the resource",
 }
 """The component that acts in each step."""
 
@@ -63,7 +63,7 @@ class Sighted:
 class Reaction:
     """A component acted on what was asked for."""
 
-    step: Step
+    step: ReactionStep
     asked: Sighted
     acted: Sighted
 

@@ -4,14 +4,14 @@ The cells are written here only: the HTML of the page has them, and the feed sen
 each cell is named in `templates/page.html`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
-from watchslo.api.feed import ApiserverLine, WatchLine
+from watchslo.api.feed import ApiserverLine, ReactionLine, WatchLine
 from watchslo.api.part import part_of
-from watchslo.api.status import QuantileStatus
+from watchslo.api.status import QuantileStatus, ReactionStatus
 from watchslo.snapshot import (
     ApiserverReading,
     ApiserverRole,
@@ -107,6 +107,21 @@ def _apiserver_cells(line: ApiserverLine) -> tuple[str, ...]:
     )
 
 
+def reaction_cells(reaction: ReactionStatus) -> tuple[str, ...]:
+    """Return the texts of one step of one resource, for the page and the terminal."""
+    known = {quantile.q: quantile for quantile in reaction.quantiles}
+    return (
+        reaction.name,
+        reaction.step,
+        f"{reaction.events:,}",
+        estimate_text(known.get(condition.P50)),
+        estimate_text(known.get(condition.P99)),
+        bounds_text(known.get(condition.P99)),
+        ABSENT if reaction.pending is None else f"{reaction.pending:,}",
+        duration_text(reaction.oldest_pending if reaction.pending else None),
+    )
+
+
 # --- values -----------------------------------------------------------------------------------------------------------
 
 
@@ -173,6 +188,14 @@ def watch_line(line: WatchCondition, domain: DomainReading | None) -> WatchLine:
 def figure(quantile: QuantileReading | None) -> QuantileStatus | None:
     """Return a quantile as the API has it."""
     return part_of(QuantileStatus, quantile) if quantile else None
+
+
+def reactions(snapshot: Snapshot) -> Iterator[ReactionLine]:
+    """Yield the rows of all steps that have events or pending objects, in the order of the snapshot."""
+    for reading in snapshot.reactions:
+        if reading.events or reading.pending:
+            reaction = part_of(ReactionStatus, reading)
+            yield ReactionLine(key=f"{reaction.name} {reaction.step}", cells=reaction_cells(reaction))
 
 
 def apiservers(snapshot: Snapshot) -> list[ApiserverLine]:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 
 from watchslo.latency import track
-from watchslo.reaction.steps import Step, Unmeasured
+from watchslo.reaction.steps import ReactionStep, Unmeasured
 from watchslo.snapshot import BurstReason, Cause, DelayPartName, Guarantee, Hop, OverallVerdict, ReadUse, StorageKind
 from watchslo.watch import audit
 from watchslo.watch.failure import LIST_FAILURES, CloseClass, Phase, Reason
@@ -95,7 +95,7 @@ AUDIT = Label("result", "the result of an audit", tuple(audit.AuditResult))
 TICK_RESULT = Label("result", "how a tick ended", ("ok", "slow", "failed"))
 READ_USE = Label("use", "what the read was for; `contradicted` if the ticks contradict it", tuple(ReadUse))
 BURST_REASON = Label("reason", "why ticks were sent more often", tuple(BurstReason))
-STEP = Label("step", "what was asked for, and done", tuple(Step))
+STEP = Label("step", "what was asked for, and done", tuple(ReactionStep))
 NO_REACTION = Label("reason", "why there is no sample", tuple(Unmeasured))
 KIND = Label("kind", "the purpose of a request")
 STORAGE_KIND = Label("kind", "what the revisions of a storage are", tuple(StorageKind))

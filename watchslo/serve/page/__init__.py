@@ -50,6 +50,7 @@ def encode(account: Account) -> Document:
         quantile=common_percentile(line.quantile for line in watches),
         count=counted(len(watches), "watch"),
         apiservers=rows.apiservers(snapshot),
+        reactions=[*rows.reactions(snapshot)],
         version=snapshot.monitor.build.version,
         at=moment(snapshot.at_wall),
         moment=moment,

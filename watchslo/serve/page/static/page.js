@@ -17,6 +17,7 @@ document.documentElement.classList.add("live");
 const charts = new Charts(at("charts"));
 const table = new Watches(at("watches"), at("filter"), at("count"));
 const apiservers = new Rows(at("apiservers"));
+const reactions = new Rows(at("reactions"));
 const detail = new Detail(at("detail"));
 const day = new Day(at("day"), at("day-text"));
 
@@ -81,6 +82,9 @@ function show(update, whole) {
   showList("checks", update.checks, check);
   apiservers.keep(new Set(update.apiservers.map(({ name }) => name)));
   update.apiservers.forEach((apiserver) => apiservers.set(apiserver.name, apiserver));
+  reactions.keep(new Set(update.reactions.map(({ key }) => key)));
+  update.reactions.forEach((reaction) => reactions.set(reaction.key, reaction));
+  at("reactions-section").hidden = !update.reactions.length;
   table.update(watches, update.watches);
   charts.update(Date.parse(update.at) / 1000, watches);
   detail.update(Date.parse(update.at) / 1000, watches, whole);
