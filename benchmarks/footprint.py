@@ -2,7 +2,7 @@
 
 The CPU is that of both processes, minus their CPU without any requests, measured in the same run. The cost of a tick is
 measured at the rate of 5,000 nodes: at two ticks per second, idle wake-ups and background work are part of the figure,
-and a tick seems to cost several times as much. Nothing is asserted; the tables are for docs/operations.md.
+and a tick seems to cost several times as much. Nothing is asserted; the tables are for docs/performance.md.
 """
 
 import asyncio

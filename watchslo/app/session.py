@@ -177,7 +177,7 @@ def _application(supervisor: Supervisor, config: Config) -> tuple[ASGIApp, Histo
         history = History()
         supervisor.on_evaluation(history.observe)
         return essentials.create_app(latest, supervisor.unhealthy, metrics, history, authorize), history
-    # Imported only here: FastAPI and the page take 9 MiB.
+    # Imported only here: FastAPI and the page take 10 MiB.
     from watchslo.serve.feed import Feed  # noqa: PLC0415
     from watchslo.serve.http import create_app  # noqa: PLC0415
 
