@@ -12,26 +12,25 @@ HEAD = """\
 
 `make night` makes the faults of an on-call night on a real control plane, one after another, with healthy
 minutes between them. The control plane has three etcd members, three kube-apiservers with addresses of their own, a
-controller manager, a scheduler, and kwok, which plays the kubelets of 100 nodes. A deployment of 60 replicas is rolled
-out every 30 s, and about thirty other changes are made a second. watchslo runs with `apiservers: each`, its
-default watches, config maps, and a custom resource. A real Prometheus scrapes it every {scrape} s and evaluates the
-shipped rules, with their intervals and waits; a real Alertmanager has the shipped inhibitions.
-`python -m tests.lab night --only stopped --only slow-link` makes some of the faults. `--stretch 4` makes all last four
-times as long, so that the alerts with long waits fire too, and `--minutes 0` leaves out the healthy minutes of the
-profiles.
+controller manager, a scheduler, and kwok, which plays the kubelets of 100 nodes. Clients roll out deployments and make
+about thirty other changes a second. watchslo runs with `apiservers: each`, its default watches, config maps, and a
+custom resource. A real Prometheus scrapes it every {scrape} s and evaluates the shipped rules; a real Alertmanager has
+the shipped inhibitions. `python -m tests.lab night --only stopped --only slow-link` makes some of the faults.
+`--stretch 4` makes all last four times as long, so that the alerts with long waits fire too, and `--minutes 0` leaves
+out the healthy minutes of the profiles.
 
 This table is of {date}: {versions}.
 
-- *page* is `/api/v1/status`, *top* is `watchslo top` in a terminal, and *metric* is `watchslo_verdict` in Prometheus;
-  *alert* is what fires in Prometheus, and *notified* what Alertmanager does not inhibit. Each is read every one to
-  three seconds. The first figure of a cell runs from the beginning of the fault until the reader was right. The second
-  runs from its end until the reader stayed `good`, or no alert of the fault fired any more.
+- *page* is `/api/v1/status`, *top* is `watchslo top` in a terminal, and *metric* is `watchslo_verdict` in Prometheus.
+  *Alert* is what fires in Prometheus, with what Alertmanager inhibits. Each is read every one to three seconds. The
+  seconds before the slash run from the beginning of the fault until the reader was right. Those after it run from its
+  end until the reader stayed `good`, or no alert of the fault fired any more. A dash means never.
 - *distrusted* is `good` next to the sentence that watchslo has a problem itself, which the metric does not have.
 - *otherwise* is what was said that is not right: another verdict, `good` later than 30 s after the beginning or after a
   right verdict, a relapse after the end, or an alert that should not have fired.
 
 """
-COLUMNS = ("fault", "lasts", "right is", "page", "top", "metric", "alert", "notified", "the page said", "otherwise")
+COLUMNS = ("fault", "lasts", "right is", "page, top, metric", "alert", "the page said", "otherwise")
 PROFILES_HEAD = """
 The shipped profiles, each with its rights and rules, for {minutes:g} healthy minutes on the same cluster, all at once,
 with about fifteen changes a second, and a pod a second that is created and deleted on each watched node:
@@ -64,27 +63,27 @@ def _cells(shown: EpisodeFigures) -> Iterator[str]:
     yield f"{shown.episode.seconds:.0f} s"
     alerts = named_alerts(required(shown.episode)) or "no alert"
     yield f"{', '.join(sorted(shown.episode.expected.verdicts))}; {alerts}"
-    for reader in READERS:
-        yield _verdict_cell(shown.verdicts.get(reader))
-    for alerted in (shown.firing, shown.notified):
-        yield _alert_cell(alerted)
+    yield _verdict_cell([shown.verdicts.get(reader) for reader in READERS])
+    yield _alert_cell(shown.firing, shown.notified)
     page = shown.verdicts.get("page")
     yield _inert(page.text) if page else "-"
     yield _inert("; ".join(shown.missed())) or "nothing"
 
 
-def _verdict_cell(shown: VerdictFigures | None) -> str:
-    if shown is None:
-        return "-"
-    before = "" if shown.before == GOOD else f" (before: {shown.before})"
-    return f"{_seconds(shown.right_after)} / {_seconds(shown.recovered_after)}{before}"
+def _verdict_cell(readers: Sequence[VerdictFigures | None]) -> str:
+    right = ", ".join(_seconds(shown and shown.right_after) for shown in readers)
+    good = ", ".join(_seconds(shown and shown.recovered_after) for shown in readers)
+    before = ", ".join(dict.fromkeys(shown.before for shown in readers if shown and shown.before != GOOD))
+    return f"{right} s / {good} s" + (f" (before: {before})" if before else "")
 
 
-def _alert_cell(shown: AlertFigures) -> str:
-    if not shown.fired:
+def _alert_cell(firing: AlertFigures, notified: AlertFigures) -> str:
+    if not firing.fired:
         return "none"
-    names = ", ".join(dict.fromkeys(alert.name for alert in sort(shown.fired)))
-    return f"{names}: {_seconds(shown.right_after)} / {_seconds(shown.resolved_after)}"
+    names = ", ".join(dict.fromkeys(alert.name for alert in sort(firing.fired)))
+    inhibited = ", ".join(dict.fromkeys(alert.name for alert in sort(firing.fired - notified.fired)))
+    seconds = f"{_seconds(firing.right_after)} s / {_seconds(firing.resolved_after)} s"
+    return f"{names}: {seconds}" + (f" (inhibited: {inhibited})" if inhibited else "")
 
 
 def _profile_cells(shown: ProfileFigures) -> Iterator[str]:
@@ -101,7 +100,7 @@ def _profile_cells(shown: ProfileFigures) -> Iterator[str]:
 
 
 def _seconds(value: float | None) -> str:
-    return "never" if value is None else f"{value:.0f} s"
+    return "-" if value is None else f"{value:.0f}"
 
 
 def _inert(text: str) -> str:
