@@ -10,8 +10,10 @@ INTRODUCTION = """\
 The output of `watchslo COMMAND --help`; generated from the code by `make docs`. With
 [the kubectl plugin](../howto/terminal.md#as-a-plugin-of-kubectl), `kubectl watchslo` does the same.
 
-If a command fails, it exits with 2 and prints the reason in one sentence to the standard error.
+Every command has `-h, --help`. If a command fails, it exits with 2 and prints the reason in one sentence to the
+standard error.
 """
+HELP = "Show this message and exit."
 WIDTH = 100
 
 
@@ -27,5 +29,5 @@ def page() -> str:
 
 
 def _help(command: click.Command, context: click.Context) -> str:
-    lines = "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
-    return f"```\n{lines}\n```\n"
+    shown = (line.rstrip() for line in command.get_help(context).splitlines() if not line.endswith(HELP))
+    return "```\n" + "\n".join(shown).replace("\nOptions:\n\n", "\n") + "\n```\n"

@@ -2,35 +2,33 @@
 
 from collections.abc import Iterable, Sequence
 
-from watchslo.serve.metrics import FAMILIES, SECTIONS, WATCH, Detail, Family, Label, MetricView
+from watchslo.serve.metrics import FAMILIES, SECTIONS, WATCH, Detail, Family, Label, MetricView, Stability
 
 _INTRODUCTION = """\
 # Metrics
 
-The metrics that `/metrics` exposes, in Prometheus' text format, OpenMetrics or protobuf, as the scraper accepts. This
-page is generated from the code (`make docs`). The [glossary](glossary.md) explains the terms.
+The metrics that `/metrics` exposes, in Prometheus' text format, OpenMetrics or protobuf, as the scraper accepts.
+Generated from the code (`make docs`). The [glossary](glossary.md) explains the terms.
 
-- `metrics: basic`, the default, has at most 50 series per watch, with any list strategy and with an inventory. Labels
-  and metrics after *full:* need `metrics: full`. `basic` has the series that objectives and alerts need. Details that
-  only explain an alert (kind, bytes, connection) need `full`; `/api/v1/status` has them in both cases. Additional
-  series are: one for each threshold that is not yet an `le`; the histogram `watchslo_creation_to_watch_seconds`; the
-  histogram `watchslo_representation_delay_seconds` for a watch with `reference`; 2 for
+- `metrics: basic`, the default, has at most 50 series per watch: those that objectives and alerts need. Labels and
+  metrics after *full:* need `metrics: full`; `/api/v1/status` has them in both cases. Additional
+  series are: one for each threshold that is not yet an `le`; the histograms `watchslo_creation_to_watch_seconds`, and
+  `watchslo_representation_delay_seconds` for a watch with `reference`; 2 for
   the headroom of a busy watch (metrics named `watchslo_watch_headroom_*`); and for a watch that is late enough to be
   probed, a histogram for each of two hops and 2 for the age of its cache.
 - `metrics: proven` is for instances with ticks that are too slow for quantiles. It has the metrics with a mark under
   *Proven*, with the same labels unless that column names others: at most 40 series for one watch at one apiserver.
   Their values are counted or proven.
 - *watch* in the column of labels stands for `watch`, `group`, `resource` and `apiserver`.
-- *Stable* names, types and labels are a contract: a rename keeps the old name for one minor version. *Beta* ones may
+- Names, types and labels are a contract: a rename keeps the old name for one minor version. Those of *beta* metrics may
   change.
 - Counters start at 0, except for combinations of labels that depend on the cluster. An unknown value is absent,
   never 0: a quantile without events, or an estimate below the round trip of the ticks, has no series.
 - `watchslo_list_duration_seconds` and `watchslo_lists_failed_total` start at 0 for the strategies of an apiserver's
-  watches, and their fallbacks, so that `rate()` sees the first list. Other strategies have no series, and neither has
-  an apiserver without watches.
+  watches, and their fallbacks. Other strategies have no series.
 - Metrics of watches are those of the last evaluation, at most five seconds old; all others are at most a second old.
-- One process has one set of `le`, and every configured threshold is among those of
-  `watchslo_apiserver_timespan_seconds`: with a threshold of 1 s the SLI is `_bucket{le="1.0"}` over `_count`.
+- Every configured threshold is an `le` of `watchslo_apiserver_timespan_seconds`: with a threshold of 1 s the SLI is
+  `_bucket{le="1.0"}` over `_count`.
 - A histogram that is *native* is also a [native histogram](howto/native-histograms.md), of one series instead of 16 or
   more, for a Prometheus that asks for it.
 - Each instance watches for itself: ratios remain valid when summed, counts of one resource do not, and quantiles are
@@ -47,6 +45,8 @@ _PROCESS = """\
 """
 
 _SHARED = 3  # a label of this many families is listed as "many"
+_LISTED = 20  # a label with more values links to the page that explains them
+_REASONS = "[these reasons](watching.md#why-watches-end)"
 
 
 def page() -> str:
@@ -56,12 +56,13 @@ def page() -> str:
 
 
 def _section(title: str, families: Iterable[Family]) -> str:
-    rows = ((f"`{f.name}`", _type(f), _labels(f), _proven(f), str(f.stability), f.help) for f in families)
-    return f"## {title}\n\n" + _table(("Metric", "Type", "Labels", "Proven", "Stability", "Meaning"), rows)
+    rows = ((f"`{f.name}`", _type(f), _labels(f), _proven(f), f.help) for f in families)
+    return f"## {title}\n\n" + _table(("Metric", "Type", "Labels", "Proven", "Meaning"), rows)
 
 
 def _type(family: Family) -> str:
-    return f"{family.type}, native" if family.native else str(family.type)
+    marks = [*(["native"] if family.native else []), *(["beta"] if family.stability is Stability.BETA else [])]
+    return ", ".join([str(family.type), *marks])
 
 
 def _labels(family: Family) -> str:
@@ -108,6 +109,8 @@ def _used_by(names: Sequence[str]) -> str:
 
 
 def _values(label: Label) -> str:
+    if len(label.values) > _LISTED:
+        return _REASONS
     return ", ".join(f"`{value}`" for value in label.values) or "any"
 
 
