@@ -96,10 +96,8 @@ TRANSITIONS: Mapping[State, Mapping[Trigger, State]] = {
 """The protocol. A trigger that a state does not list cannot happen in it."""
 
 
-def transitions_markdown() -> str:
-    """Return the protocol as a Markdown table with one line for each state."""
-    lines = ["| state | contract | goes to |", "|---|---|---|"]
-    for state, contract in CONTRACTS.items():
-        arrows = "; ".join(f"{trigger} → `{target}`" for trigger, target in TRANSITIONS[state].items())
-        lines.append(f"| `{state}` | {contract} | {arrows} |")
+def states_markdown() -> str:
+    """Return the contracts of the states as a Markdown table with one line for each state."""
+    lines = ["| state | contract |", "|---|---|"]
+    lines += [f"| `{state}` | {contract} |" for state, contract in CONTRACTS.items()]
     return "\n".join(lines) + "\n"
