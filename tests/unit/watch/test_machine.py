@@ -188,5 +188,5 @@ def test_documentation_has_the_states() -> None:
 @pytest.mark.parametrize("reason", Reason)
 def test_documentation_explains_each_reason(reason: Reason) -> None:
     closed, action, message = RULES[reason]
-    row = f"| `{closed}` | `{reason}` | {message.format(verb='watch')} | {action.replace('_', ' ')} |"
+    row = f"| `{closed}/{reason}` | {message.format(verb='watch')} | {action.replace('_', ' ')} |"
     assert row in DOCS.read_text().splitlines()
