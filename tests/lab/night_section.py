@@ -30,7 +30,7 @@ This table is of {date}: {versions}.
   right verdict, a relapse after the end, or an alert that should not have fired.
 
 """
-COLUMNS = ("fault", "lasts", "right is", "page, top, metric", "alert", "the page said", "otherwise")
+COLUMNS = ("fault", "lasts", "right is", "page, top, metric", "alert", "otherwise")
 PROFILES_HEAD = """
 The shipped profiles, each with its rights and rules, for {minutes:g} healthy minutes on the same cluster, all at once,
 with about fifteen changes a second, and a pod a second that is created and deleted on each watched node:
@@ -65,8 +65,6 @@ def _cells(shown: EpisodeFigures) -> Iterator[str]:
     yield f"{', '.join(sorted(shown.episode.expected.verdicts))}; {alerts}"
     yield _verdict_cell([shown.verdicts.get(reader) for reader in READERS])
     yield _alert_cell(shown.firing, shown.notified)
-    page = shown.verdicts.get("page")
-    yield _inert(page.text) if page else "-"
     yield _inert("; ".join(shown.missed())) or "nothing"
 
 
