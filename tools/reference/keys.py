@@ -19,7 +19,7 @@ INTRODUCTION = """\
 Generated from the code by `make docs`. [configuration.md](../configuration.md) explains them with an example;
 `watchslo validate FILE` checks a file.
 
-Keys with nested keys have their own section. The default *none* means that the key is not set.
+Keys with nested keys have their own section. A key without a default is not set.
 """
 KINDS = {  # by the name of the parsing function
     "duration": "a duration",
@@ -150,12 +150,10 @@ def _default(field: FieldInfo) -> str:
     value = field.get_default(call_default_factory=True)
     if field.is_required():
         return "required"
-    if isinstance(value, BaseModel):
-        return "see the section"
+    if value is None or isinstance(value, BaseModel):
+        return ""
     if isinstance(value, tuple) and not isinstance(value, Listen):
-        return "the built-in resources" if value else "none"
-    if value is None:
-        return "none"
+        return "the built-in resources" if value else ""
     return f"`{_formatted(value, _parsed(_bare(field.annotation, tuple(field.metadata))[1]))}`"
 
 
