@@ -69,8 +69,8 @@ def _cells(shown: EpisodeFigures) -> Iterator[str]:
 
 
 def _verdict_cell(readers: Sequence[VerdictFigures | None]) -> str:
-    right = ", ".join(_seconds(shown and shown.right_after) for shown in readers)
-    good = ", ".join(_seconds(shown and shown.recovered_after) for shown in readers)
+    right = ", ".join(_seconds(shown.right_after if shown else None) for shown in readers)
+    good = ", ".join(_seconds(shown.recovered_after if shown else None) for shown in readers)
     before = ", ".join(dict.fromkeys(shown.before for shown in readers if shown and shown.before != GOOD))
     return f"{right} s / {good} s" + (f" (before: {before})" if before else "")
 
