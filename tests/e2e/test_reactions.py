@@ -37,6 +37,7 @@ def config(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def daemon(tmp_path: Path, plane: ControlPlane, config: Path, half: Controllers) -> Iterator[Daemon]:
+    assert half.manager.running
     with Daemon(tmp_path, "--config", config, "--kubeconfig", plane.kubeconfig()) as daemon:
         daemon.until_ready()
         yield daemon

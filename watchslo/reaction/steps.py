@@ -34,7 +34,7 @@ RESPONSIBLE = {
 class Unmeasured(StrEnum):
     """Why a change that asked for something, or the reaction to it, is no sample."""
 
-    GAP = "gap"  # the watch began again: what happened meanwhile is unknown
+    GAP = "gap"  # the watch began again: what happened in between is unknown
     TAINTED = "tainted"  # this process received one of both events late
     LATE = "late"  # one of both events was late itself: the server delayed it
     UNDATED = "undated"  # no clock dates the events
