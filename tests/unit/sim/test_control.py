@@ -1,20 +1,24 @@
-"""The control API and the faults of a running cluster, over real HTTP."""
+"""The control API and the clocks of a running cluster, over real HTTP; the transcripts of watches have its faults."""
 
 import asyncio
 import time
 from contextlib import AsyncExitStack
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 
 import aiohttp
 import pytest
 
-from tests.unit.sim.api import CONFIGMAPS, Api, Simulate
+from tests.unit.sim.api import CONFIGMAPS, RETRY_SECONDS, Api, Simulate
 from watchslo.errors import ConfigError
-from watchslo.sim import faults
+from watchslo.sim.cluster import CommitTimes
 from watchslo.sim.control import FaultSwitch, LatencySetting, SimConfig
 from watchslo.sim.simulation import simulated
 from watchslo.sim.workload import ObjectBatch, WorkloadPlan
 
 EVENTS = "/api/v1/namespaces/default/events"
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+APISERVER_LEASES = f"{LEASES}?labelSelector=apiserver.kubernetes.io/identity%3Dkube-apiserver"
 
 
 async def test_config_sets_latency_faults_objects_and_workload_at_start() -> None:
@@ -100,44 +104,99 @@ async def test_partial_fault_fails_some_watches(simulate: Simulate, name: str, c
     assert codes == {code, 400}
 
 
-async def test_garbage_fault_repeats_until_switched_off(simulate: Simulate) -> None:
-    fault = faults.FAULTS["garbage"]
-    api = await simulate()
-    watch = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={await api.newest()}")
-    await api.control("faults", {"name": "garbage", "resource": "configmaps"})
-    await api.control("faults", {"name": "garbage", "resource": "configmaps"})
-    assert {await watch.line() for _ in range(3)} == {fault.line}
-    await api.control("faults", {"name": "garbage", "resource": "configmaps", "on": False})
-    await api.configmap("a")
-    while (line := await watch.line()) == fault.line:
-        pass
-    assert line.startswith(b'{"type":"ADDED"')
-
-
-async def test_stalled_stream_fault_holds_open_watches_but_not_new_ones(simulate: Simulate) -> None:
-    api = await simulate()
-    newest = await api.newest()
-    stalled = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={newest}")
-    await api.control("faults", {"name": "stalled-stream", "resource": "configmaps"})
-    line = asyncio.create_task(stalled.line())
-    revision = await api.configmap("a")
-    audit = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={newest}")
-    assert await audit.revision() == revision
-    assert not line.done()
-    await api.control("faults", {"name": "stalled-stream", "resource": "configmaps", "on": False})
-    assert str(revision).encode() in await line
-
-
-async def test_frozen_cache_receives_no_change(simulate: Simulate) -> None:
-    api = await simulate()
-    await api.control("faults", {"name": "frozen-cache", "resource": "configmaps"})
-    await api.configmap("a")
-    assert (await api.get(f"{CONFIGMAPS}?resourceVersion=0")).json["items"] == []
-
-
 async def test_watch_without_timeout_ends_after_half_an_hour_to_an_hour(simulate: Simulate) -> None:
     api = await simulate()
     watch = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={await api.newest()}")
     began = time.monotonic()
     assert await watch.rest() == []
     assert 1800 <= time.monotonic() - began <= 3600
+
+
+async def test_events_are_delayed_by_the_law_and_ground_truth_records_it(simulate: Simulate) -> None:
+    api = await simulate()
+    await api.control("latency", {"resource": "configmaps", "storage": "constant 20ms", "client": "constant 30ms"})
+    watch = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={await api.newest()}")
+    before = time.monotonic()
+    revision = await api.configmap("a")
+    committed_by = time.monotonic()
+    assert await watch.revision() == revision
+    received = time.monotonic()
+    truth = (await api.get(f"/sim/truth?resource=configmaps&since={before}")).json
+    assert truth["commits"]["revision"] == truth["sends"]["revision"] == [revision]
+    (commit,), (send,) = truth["commits"]["at"], truth["sends"]["at"]
+    assert before <= commit <= committed_by
+    assert commit + 0.05 == pytest.approx(send, abs=0.003)
+    assert send <= received
+
+
+@pytest.mark.parametrize(
+    ("accept", "is_late"),
+    [
+        ("application/json", True),
+        ("application/vnd.kubernetes.protobuf", True),
+        ("application/json;as=Table;g=meta.k8s.io;v=v1", False),
+        ("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1", False),
+    ],
+)
+async def test_slow_encoding_delays_whole_objects_only(simulate: Simulate, accept: str, *, is_late: bool) -> None:
+    api = await simulate()
+    await api.control("latency", {"resource": "configmaps", "client": "constant 20ms"})
+    await api.control("faults", {"name": "slow-encoding", "law": "constant 300ms"})
+    watch = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={await api.newest()}", accept)
+    before = time.monotonic()
+    await api.configmap("a")
+    await watch.response.content.readany()
+    truth = (await api.get(f"/sim/truth?resource=configmaps&since={before}")).json
+    (commit,), (send,) = truth["commits"]["at"], truth["sends"]["at"]
+    assert send - commit == pytest.approx(0.3 if is_late else 0.02, abs=0.003)  # encoding and sending overlap
+
+
+async def test_watch_of_a_disconnected_client_is_removed(simulate: Simulate) -> None:
+    api = await simulate()
+    watch = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={await api.newest()}")
+    watch.response.close()
+    while True:
+        before = time.monotonic()
+        await api.configmap(f"at-{before}")
+        await asyncio.sleep(RETRY_SECONDS)
+        if not (await api.get(f"/sim/truth?resource=configmaps&since={before}")).json["sends"]["revision"]:
+            break
+
+
+async def test_clock_offset_shifts_dates_and_timestamps(simulate: Simulate) -> None:
+    api = await simulate(clock_offset=-7200.0)
+    answer = await api.get(CONFIGMAPS)
+    assert parsedate_to_datetime(answer.headers["Date"]).timestamp() == pytest.approx(time.time() - 7200, abs=1)
+    await api.control("faults", {"name": "clock-step"})
+    created = await api.write("POST", CONFIGMAPS, {"metadata": {"name": "a"}})
+    stamp = datetime.fromisoformat(created.json["metadata"]["creationTimestamp"])
+    for at in (parsedate_to_datetime(created.headers["Date"]), stamp):
+        assert at.timestamp() == pytest.approx(time.time() - 3600, abs=1)
+
+
+@pytest.mark.parametrize("reads", [True, False])
+@pytest.mark.parametrize("collection", [CONFIGMAPS, EVENTS])
+async def test_commit_times_order_reads_and_commits(simulate: Simulate, collection: str, *, reads: bool) -> None:
+    api = await simulate(commit_times=CommitTimes(offset=60.0, reads=reads))
+    began = (time.time() + 60) * 1e9
+    first = await api.configmap("a", collection)
+    read, again = await api.newest(collection), await api.newest(collection)
+    second = await api.configmap("b", collection)
+    assert began < first <= read <= again < second < (time.time() + 60) * 1e9
+    assert (first < read < again) if reads else (first == read == again)
+    exact = await api.get(f"{collection}?resourceVersion={first}&resourceVersionMatch=Exact")
+    assert [item["metadata"]["name"] for item in exact.json["items"]] == ["a"]
+    assert exact.revision == first
+
+
+async def test_identity_lease_is_renewed_each_ten_seconds(simulate: Simulate) -> None:
+    api = await simulate()
+    (first,) = (await api.get(APISERVER_LEASES)).json["items"]
+    await asyncio.sleep(10.0)
+    (later,) = (await api.get(APISERVER_LEASES)).json["items"]
+    assert first["metadata"]["uid"] == later["metadata"]["uid"]
+    assert (instant(later) - instant(first)).total_seconds() == pytest.approx(10.0, abs=0.01)
+
+
+def instant(lease: dict[str, dict[str, str]]) -> datetime:
+    return datetime.fromisoformat(lease["spec"]["renewTime"])

@@ -14,10 +14,13 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from tests.support.certs import Authority
 from tests.support.transcripts import AsyncStep, replay_async, value
+from tests.unit.sim.api import CONFIGMAPS, Api
 from watchslo.errors import ConfigError
+from watchslo.sim.control import SimConfig
 from watchslo.sim.delay_law import parse_law
 from watchslo.sim.link_faults import LINK_FAULTS, ConnectionSelection
 from watchslo.sim.proxy import control
+from watchslo.sim.simulation import simulated
 from watchslo.sim.tcp_proxy import TcpProxy
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "sim"
@@ -96,20 +99,13 @@ async def test_proxy_delays_bytes_and_keeps_their_order() -> None:
         assert proxy.chunks[0].forwarded - proxy.chunks[0].received == pytest.approx(0.02, abs=0.002)
 
 
-async def test_proxy_delays_the_end_of_a_connection() -> None:
-    async with echo_proxy("constant 30ms") as proxy, client(proxy) as (reader, writer):
-        started = time.monotonic()
-        writer.write(b"one\nbye\n")
-        assert await reader.read() == b"one\n"
-        assert time.monotonic() - started == pytest.approx(0.03, abs=0.002)
-
-
 class Link:
     """A proxy before an echo server, and named clients of it."""
 
     def __init__(self, proxy: TcpProxy, stack: AsyncExitStack) -> None:
         self._proxy = proxy
         self._stack = stack
+        self._began = time.monotonic()
         self._clients: dict[str, Streams] = {}
         self._numbers: dict[str, int] = {}
 
@@ -127,8 +123,10 @@ class Link:
                 self._proxy.switch_on(fault, value(given.get("value", "none").replace("_", " ")), number)
             case ["off", fault]:
                 self._proxy.switch_off(fault)
-            case ["pause"]:
-                await asyncio.sleep(SILENCE_SECONDS)
+            case ["pause", *seconds]:
+                await asyncio.sleep(float(seconds[0]) if seconds else SILENCE_SECONDS)
+            case ["clock"]:
+                return f"{time.monotonic() - self._began:.2f} s"
             case ["connections"]:
                 return str(len(self._proxy.connections))
             case [name, verb, *words]:
@@ -188,34 +186,6 @@ async def test_held_pipe_limits_how_much_it_reads_ahead() -> None:
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(writer.drain(), 0.2)
         writer.transport.abort()
-
-
-async def test_idle_timeout_cuts_idle_connections_only() -> None:
-    async with echo_proxy() as proxy, client(proxy) as idle, client(proxy) as busy:
-        assert await echoes(idle)
-        proxy.switch_on("idle-timeout", 0.5)
-        ended = asyncio.create_task(end_of(idle))
-        while not ended.done():
-            assert await echoes(busy)
-            await asyncio.sleep(0.01)
-        assert await ended == b""
-        proxy.switch_off("idle-timeout")
-        await asyncio.sleep(0.6)
-        assert await echoes(busy)
-
-
-async def test_captive_portal_answers_instead_of_the_server() -> None:
-    async with echo_proxy() as proxy, client(proxy) as streams:
-        assert await echoes(streams)
-        proxy.switch_on("captive-portal")
-        streams[1].write(b"GET /api HTTP/1.1\r\n\r\n")
-        page = await end_of(streams)
-        assert page.startswith(b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n")
-        async with aiohttp.ClientSession() as session, session.get("http://{}:{}".format(*proxy.address)) as response:
-            assert "<html>" in await response.text()
-        proxy.switch_off("captive-portal")
-        async with client(proxy) as later:
-            assert await echoes(later)
 
 
 # Faults that act once
@@ -341,3 +311,27 @@ async def test_proxy_control_api_sets_law_and_faults() -> None:
         answer = await (await http.get("/proxy/chunks")).json()
         (chunk,) = answer["chunks"]
         assert answer["asked"][str(chunk["connection"])] <= chunk["received"] <= chunk["forwarded"] <= answer["now"]
+
+
+async def test_fault_edits_an_open_watch_and_records_it() -> None:
+    async with AsyncExitStack() as stack:
+        url = await stack.enter_async_context(simulated(SimConfig(), seed=7))
+        host, port = url.removeprefix("http://").split(":")
+        proxy = await stack.enter_async_context(TcpProxy([(host, int(port))], parse_law("none"), Random(7)))
+        http = await stack.enter_async_context(TestClient(TestServer(control(proxy))))
+        session = await stack.enter_async_context(aiohttp.ClientSession())
+        api = Api("http://{}:{}".format(*proxy.address), session, stack)
+        watch = await api.watch(f"{CONFIGMAPS}?watch=1&resourceVersion={await api.newest()}")
+        first = await api.configmap("a")
+        assert await watch.revision() == first
+        await http.post("/proxy/faults", json={"name": "lossy", "value": 1})
+        for serial in range(3):
+            await api.touch(f"{CONFIGMAPS}/a", str(serial))
+        async with asyncio.timeout(TIMEOUT_SECONDS):
+            while (answer := await (await http.get("/proxy/edits")).json())["seen"] < 3:
+                pass
+        assert (answer["seen"], answer["edited"]) == (3, {"lossy": 3})
+        await http.post("/proxy/faults", json={"name": "lossy", "on": False})
+        last = await api.configmap("b")
+        assert await watch.revision() == last
+        assert (await (await http.get("/proxy/edits")).json())["seen"] == 3, "no fault is on"

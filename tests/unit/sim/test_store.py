@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from watchslo.sim.event_edits import EditLog, EditRecord
 from watchslo.sim.kinds import Object
 from watchslo.sim.store import CacheModel, Etcd, RevisionGone, RevisionLog, StorageClock
 
@@ -113,6 +114,20 @@ def test_revision_log_is_bounded_and_read_by_time() -> None:
     assert 10 <= len(log.since(0.0)["at"]) < 20
     assert log.since(97.0) == {"revision": [1098, 1099], "at": [98.0, 99.0], "stream": [2, 0]}
     assert log.since(99.0) == {"revision": [], "at": [], "stream": []}
+
+
+def test_edit_log_is_bounded_and_returns_columns_after_a_time() -> None:
+    log = EditLog(capacity=3)
+    for at in range(5):
+        log.append(EditRecord(float(at), "pods", 7, "lost-event", 100 + at))
+    assert log.since(0.0)["revision"] == [102, 103, 104]
+    assert log.since(3.0) == {
+        "at": [4.0],
+        "resource": ["pods"],
+        "stream": [7],
+        "fault": ["lost-event"],
+        "revision": [104],
+    }
 
 
 @pytest.mark.parametrize(("reads", "read"), [(True, 2_000_000_000_500_000_000), (False, 2_000_000_000_000_000_000)])

@@ -1,6 +1,8 @@
 """Watches of the simulator and the faults that change them: transcripts in `tests/golden/sim/watches.txt`."""
 
+import asyncio
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -49,6 +51,29 @@ class Played:
         events = [await self._watches[name].event() for _ in range(int(count))]
         return " ".join(f"{kind[0]}{document['metadata']['resourceVersion']}" for kind, document in events)
 
+    async def lines(self, name: str, count: str) -> str:
+        """Return the next lines without repetitions."""
+        found = [(await self._watches[name].line()).decode().strip() for _ in range(int(count))]
+        return "\n".join(dict.fromkeys(found))
+
+    async def types(self, name: str, count: str) -> str:
+        """Return how often each type is among the next events."""
+        found = Counter([(await self._watches[name].event())[0] for _ in range(int(count))])
+        return ", ".join(f"{times} {kind}" for kind, times in found.items())
+
+    async def waits(self, name: str) -> str:
+        """Return whether a line arrives within a second; such a line is lost."""
+        try:
+            await asyncio.wait_for(self._watches[name].line(), 1.0)
+        except TimeoutError:
+            return "nothing"
+        return "something"
+
+    async def arrivals(self, name: str) -> str:
+        """Return the types of all events until the watch ends, and after how many seconds from now they arrive."""
+        found = await self._watches[name].arrivals()
+        return ", ".join(f"{kind} after {seconds} s" for kind, seconds in found) or "no event"
+
     async def end(self, name: str) -> str:
         """Return the types of all events until the watch ends."""
         return " ".join(await self._watches[name].rest()) or "no event"
@@ -61,6 +86,15 @@ class Played:
         self._token = metadata.get("continue", "")
         names = [item["metadata"]["name"] for item in answer.json.get("items", ())]
         return " ".join([str(answer.code), *names, f"at {metadata.get('resourceVersion')}"])
+
+    async def objects(self, resource: str, count: str) -> None:
+        await self._api.control("objects", {"resource": resource, "count": int(count)})
+
+    async def latency(self, resource: str, hop: str, *law: str) -> None:
+        await self._api.control("latency", {"resource": resource, hop: " ".join(law)})
+
+    async def wait(self, seconds: str) -> None:
+        await asyncio.sleep(float(seconds))
 
     async def compact(self) -> None:
         await self._api.control("compact")
