@@ -8,6 +8,8 @@ import ssl
 import struct
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 import pytest
 
@@ -15,16 +17,28 @@ from tests.support.certs import Authority
 from tests.support.loop import JumpingLoop
 from watchslo.asyncio_overrides import OverridingEventLoop
 from watchslo.event_loop import TimedEventLoop
+from watchslo.kube.apiservers import count_apiservers, read_addresses
+from watchslo.kube.call import Page, Selectors
 from watchslo.kube.client import Client
 from watchslo.kube.credentials import Access, Credentials, CredentialSource
+from watchslo.kube.discovery import Discovery
 from watchslo.kube.limiter import Limiter
-from watchslo.model import Resource
+from watchslo.kube.representation import Representation
+from watchslo.kube.reviews import ReviewedAccess, may, review
+from watchslo.kube.watch_response import WatchResponse
+from watchslo.model import Reading, Resource
+from watchslo.watch.failure import Failure
+from watchslo.watch.messages import ListRequest, WatchRequest
 
 PODS = Resource("", "v1", "pods", namespaced=True)
 NODES = Resource("", "v1", "nodes", namespaced=False)
 EMPTY = b'{"metadata":{"resourceVersion":"42"},"items":[]}'
 EXPIRED = b'{"kind":"Status","code":410,"reason":"Expired","message":"too old resource version: 5 (236)"}'
 LOGIN = b"<html><body>Please log in</body></html>"
+EVENT = b'{"type":"ADDED","object":{"metadata":{"resourceVersion":"43"}}}\n'
+CONFIRMED = b'{"metadata":{"resourceVersion":"42","shardInfo":{"selector":"as requested"}},"items":[]}'
+ALL = Selectors()
+ANY_LIST = ListRequest()
 
 _LENGTH = re.compile(rb"Content-Length: (\d+)")
 
@@ -167,6 +181,81 @@ def connection_to(url: str, known: Known) -> CredentialSource:
         return Credentials(Access(url, (("Authorization", f"Bearer token-{known.loads}"),)), {})
 
     return CredentialSource(load)
+
+
+async def tick(client: Client) -> Reading | Failure:
+    return await client.read_nothing(PODS, "default", "tick")
+
+
+def list_page(
+    client: Client,
+    representation: Representation = Representation.TABLE,
+    request: ListRequest = ANY_LIST,
+    selectors: Selectors = ALL,
+    **how: Any,
+) -> Awaitable[Page | Failure]:
+    """List all pods."""
+    return client.list_page(PODS, None, selectors, request, representation, **how)
+
+
+def watch(
+    client: Client,
+    selectors: Selectors = ALL,
+    representation: Representation = Representation.TABLE,
+    **how: Any,
+) -> AbstractAsyncContextManager[WatchResponse | Failure]:
+    """Open a watch of all pods."""
+    return client.watch(PODS, None, selectors, WatchRequest(41, timeout=300), representation, **how)
+
+
+@contextlib.asynccontextmanager
+async def opened(client: Client, **how: Any) -> AsyncIterator[WatchResponse]:
+    """Give a watch of all pods that has been opened."""
+    async with watch(client, **how) as response:
+        assert isinstance(response, WatchResponse)
+        yield response
+
+
+async def watched(client: Client, **how: Any) -> list[bytes | Failure]:
+    """Return all chunks of a watch, and the failure that ends it or refuses it."""
+    brought: list[bytes | Failure] = []
+    async with watch(client, **how) as response:
+        if isinstance(response, Failure):
+            return [response]
+        while not isinstance(part := await response.read(), Failure):
+            brought.append(part[1])
+    return [*brought, part]
+
+
+async def failed(ended: Awaitable[object]) -> Failure:
+    """Return the failure in which a request ends."""
+    failure = await ended
+    assert isinstance(failure, Failure)
+    return failure
+
+
+async def take_nothing(_: bytes) -> None:
+    """Drop a piece of a page."""
+
+
+ASKS: dict[str, Callable[[Client], Awaitable[object]]] = {
+    "tick": tick,
+    "cache probe": lambda client: client.read_cache(PODS, "default"),
+    "list": list_page,
+    "list with objects": lambda client: list_page(client, Representation.PLAIN, with_objects=True),
+    "list of a shard": lambda client: list_page(client, selectors=Selectors(shard="x")),
+    "watch": watched,
+    "document": lambda client: client.document("/api"),
+    "create": lambda client: client.create("access_review", "/apis/x", b"{}"),
+    "version": lambda client: client.version(),
+    "metrics": lambda client: client.read_metrics(take_nothing),
+    "addresses": read_addresses,
+    "leases": count_apiservers,
+    "discovery": lambda client: Discovery(lambda: client).refresh(),
+    "token review": lambda client: review(client, "token", "/metrics"),
+    "access review": lambda client: may(client, ReviewedAccess("list", "", "pods")),
+}
+"""Requests of each kind."""
 
 
 @pytest.fixture

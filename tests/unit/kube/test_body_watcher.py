@@ -11,14 +11,9 @@ from aiohttp.client_proto import ResponseHandler
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit.kube.conftest import CHUNKED, chunk
 from watchslo.kube.watch_response import _BodyWatcher, content_of_chunk
 from watchslo.watch.failure import ENDED, Reason
-
-HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
-
-
-def chunk(content: bytes) -> bytes:
-    return b"%x\r\n%s\r\n" % (len(content), content)
 
 
 class Transport(asyncio.Transport):
@@ -30,11 +25,7 @@ class Transport(asyncio.Transport):
     def pause_reading(self) -> None:
         """Do nothing."""
 
-    def resume_reading(self) -> None:
-        """Do nothing."""
-
-    def close(self) -> None:
-        """Do nothing."""
+    resume_reading = close = pause_reading
 
 
 class Answer:
@@ -48,7 +39,7 @@ class Answer:
     async def begin(self, before: bytes, *, others: bytes = b"") -> None:
         self.inner.connection_made(Transport())
         self.inner.set_response_params(read_bufsize=2**15)
-        self.inner.data_received(HEAD + before)
+        self.inner.data_received(CHUNKED + before)
         _, content = await self.inner.read()
         self.watcher = _BodyWatcher(content, "https://there", lambda _, data: self.taken.append(data))
         if others:

@@ -1,22 +1,21 @@
 """The client's results for each way in which a server can answer or fail."""
 
 import asyncio
-import contextlib
 import gzip
 import socket
 import struct
 import sys
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from tests.unit.kube.conftest import (
     CHUNKED,
+    CONFIRMED,
     EMPTY,
+    EVENT,
     EXPIRED,
     NODES,
     PODS,
@@ -26,9 +25,14 @@ from tests.unit.kube.conftest import (
     answer,
     chunk,
     connection_to,
+    failed,
     hang_up,
+    list_page,
+    opened,
     reset,
     then,
+    tick,
+    watched,
 )
 from watchslo.errors import ConnectError
 from watchslo.kube import connections
@@ -38,58 +42,14 @@ from watchslo.kube.connections import RENEW_REQUESTS, RENEW_SECONDS
 from watchslo.kube.credentials import Access, Address, Credentials, CredentialSource, stamps
 from watchslo.kube.limiter import Limiter, RequestClass
 from watchslo.kube.representation import Representation
-from watchslo.kube.watch_response import WatchResponse
 from watchslo.model import Reading, Resource
 from watchslo.snapshot import TransportReading
 from watchslo.watch.failure import ENDED, Action, Failure, Reason
-from watchslo.watch.messages import ListedObjects, ListRequest, WatchRequest
-
-EVENT = b'{"type":"ADDED","object":{"metadata":{"resourceVersion":"43"}}}\n'
-
-
-def target(server: Server) -> str:
-    return server.requests[-1].split(" ")[1]
-
-
-async def tick(client: Client) -> Reading | Failure:
-    return await client.read_nothing(PODS, "default", "tick")
-
-
-async def failed_tick(client: Client) -> Failure:
-    failure = await tick(client)
-    assert isinstance(failure, Failure)
-    return failure
-
-
-@contextlib.asynccontextmanager
-async def opened(client: Client, revision: int = 1, **how: Any) -> AsyncIterator[WatchResponse]:
-    """Give a watch of all pods that has been opened."""
-    request, table = WatchRequest(revision, timeout=300), Representation.TABLE
-    async with client.watch(PODS, None, Selectors(), request, table, **how) as stream:
-        assert isinstance(stream, WatchResponse)
-        yield stream
-
-
-async def watched(client: Client, representation: Representation = Representation.TABLE) -> list[bytes | Failure]:
-    """Return all chunks of a watch, and the failure that ends it."""
-    brought: list[bytes | Failure] = []
-    async with client.watch(PODS, None, Selectors(), WatchRequest(41, timeout=300), representation) as stream:
-        if isinstance(stream, Failure):
-            return [stream]
-        while not isinstance(part := await stream.read(), Failure):
-            brought.append(part[1])
-    return [*brought, part]
 
 
 async def closed(client: Client) -> None:
     """Wait until unused connections are closed."""
     await asyncio.gather(*client._pool._closing)
-
-
-async def end_of_watch(client: Client) -> Failure:
-    end = (await watched(client))[-1]
-    assert isinstance(end, Failure)
-    return end
 
 
 class TestReadNothing:
@@ -147,13 +107,13 @@ class TestFailures:
     async def test_dropped_request_is_not_repeated(self, server: Server, client: Client) -> None:
         server.script = [answer(EMPTY), hang_up, answer(EMPTY)]
         await tick(client)
-        assert (await failed_tick(client)).reason is Reason.EARLY_EOF
+        assert (await failed(tick(client))).reason is Reason.EARLY_EOF
         assert client.requests == {("tick", "200"): 1, ("tick", "early_eof"): 1}
         assert len(server.requests) == 2
 
     async def test_unresolvable_name_is_a_dns_failure(self, known: Known) -> None:
         async with Client(connection_to("http://cluster.invalid", known), Limiter(100), known.observe) as client:
-            assert (await failed_tick(client)).reason is Reason.DNS
+            assert (await failed(tick(client))).reason is Reason.DNS
 
     async def test_cancellation_is_not_a_failure(self, server: Server, client: Client) -> None:
         server.script = [b""]
@@ -162,30 +122,6 @@ class TestFailures:
         asking.cancel()
         with pytest.raises(asyncio.CancelledError):
             await asking
-
-
-HALF = Selectors(shard="shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')")
-CONFIRMED = b'{"metadata":{"resourceVersion":"42","shardInfo":{"selector":"as requested"}},"items":[]}'
-
-
-class TestShardSelector:
-    """A server may ignore the parameter silently, so each watch and list is preceded by a read that confirms it."""
-
-    async def open(self, client: Client) -> bytes | Failure:
-        request = WatchRequest(41, timeout=300)
-        async with client.watch(PODS, None, HALF, request, Representation.TABLE) as stream:
-            if isinstance(stream, Failure):
-                return stream
-            part = await stream.read()
-            return part if isinstance(part, Failure) else part[1]
-
-    async def test_watch_opens_on_the_connection_that_confirmed_its_selector(
-        self, server: Server, client: Client
-    ) -> None:
-        server.script = [answer(CONFIRMED), CHUNKED + chunk(EVENT)]
-        assert await self.open(client) == EVENT
-        assert server.connections == 1, "behind a load balancer, another connection may reach another apiserver"
-        assert client.requests == {("confirm_selector", "200"): 1, ("watch", "200"): 1}
 
 
 @pytest.mark.parametrize(
@@ -219,7 +155,7 @@ class TestAddress:
         connection = connection_to("http://cluster.invalid", known)
         async with Client(connection, Limiter(100), known.observe, address=Address(server.url)) as client:
             await server.stop()
-            failure = await failed_tick(client)
+            failure = await failed(tick(client))
         assert failure.message == f"Connection refused by {server.url}; check that the apiserver runs there."
         assert client.responsiveness.refuses
 
@@ -229,7 +165,7 @@ class TestAddress:
         connection = connection_to(server.url, known)
         async with Client(connection, Limiter(100), known.observe) as other:
             async with Client(connection, Limiter(100), known.observe, address=Address(server.url)) as client:
-                await failed_tick(client)
+                await failed(tick(client))
             connection._not_before = 0.0
             assert isinstance(await tick(other), Reading)
             assert "Bearer token-2" in server.requests[-1]
@@ -268,15 +204,15 @@ class TestConnections:
     async def test_short_watches_share_connections_unless_a_shard_is_confirmed_there(
         self, server: Server, client: Client, kind: str, shard: str | None, used: int
     ) -> None:
+        """A shard is confirmed on the connection of its watch: another one may reach another apiserver."""
         confirms = [answer(CONFIRMED)] if shard else []
-        server.script = [answer(EMPTY), *confirms, CHUNKED + chunk(b""), *confirms, CHUNKED + chunk(b"")]
+        events = CHUNKED + chunk(EVENT) + chunk(b"")
+        server.script = [answer(EMPTY), *confirms, events, *confirms, events]
         await tick(client)
         for _ in range(2):
-            request, table = WatchRequest(7, 1), Representation.TABLE
-            async with client.watch(PODS, None, Selectors(shard=shard), request, table, kind=kind) as stream:
-                assert isinstance(stream, WatchResponse)
-                assert await stream.read() == ENDED
+            assert await watched(client, selectors=Selectors(shard=shard), kind=kind) == [EVENT, ENDED]
         assert server.connections == used
+        assert client.requests[kind, "200"] == 2
 
     async def test_short_watch_that_did_not_end_leaves_no_connection(self, server: Server, client: Client) -> None:
         server.script = [CHUNKED + chunk(EVENT), answer(EMPTY)]
@@ -284,16 +220,6 @@ class TestConnections:
             await stream.read()
         assert isinstance(await tick(client), Reading)
         assert server.connections == 2
-
-    async def test_old_connections_are_closed(self, server: Server, client: Client) -> None:
-        server.script = [answer(EMPTY)] * 2
-        await tick(client)
-        client._pool._renew_at, client._pool._requests = 0.0, RENEW_REQUESTS
-        old = client._pool._session
-        await tick(client)
-        await closed(client)
-        assert (old.closed, client._pool._session.closed) == (True, False)
-        assert list(client._pool._users) == [client._pool._session]
 
     async def test_hang_up_closes_idle_connections(self, server: Server, client: Client) -> None:
         server.script = [answer(EMPTY)] * 2
@@ -327,6 +253,7 @@ class TestConnections:
         assert isinstance(await slow, Reading)
         await closed(client)
         assert (before, old.closed) == (False, True)
+        assert list(client._pool._users) == [client._pool._session]
         assert server.connections == 2
 
     async def test_requests_and_watches_use_separate_connections(self, server: Server, client: Client) -> None:
@@ -334,7 +261,7 @@ class TestConnections:
         server.script = [answer(EMPTY), CHUNKED + chunk(b""), answer(EXPIRED, "410 Gone"), answer(EMPTY)]
         await tick(client)
         assert await watched(client) == [ENDED]
-        await end_of_watch(client)
+        await watched(client)
         await tick(client)
         assert server.connections == 3
 
@@ -419,15 +346,6 @@ class TestTransport:
 
 
 class TestCredentials:
-    async def test_credentials_are_renewed_after_401(self, server: Server, client: Client, known: Known) -> None:
-        server.script = [answer(b"", "401 Unauthorized"), answer(EMPTY)]
-        failure = await failed_tick(client)
-        assert (failure.reason, failure.action) == (Reason.UNAUTHORIZED, Action.REAUTHENTICATE)
-        client._credentials._not_before = 0.0
-        assert isinstance(await tick(client), Reading)
-        assert known.loads == 2
-        assert "Bearer token-2" in server.requests[-1]
-
     async def test_renewal_ends_with_the_connection(self, server: Server, known: Known, tmp_path: Path) -> None:
         token, renewing = tmp_path / "token", asyncio.Event()
 
@@ -451,109 +369,32 @@ class TestCredentials:
             raise ConnectError("token: no such file; put a readable file there")
 
         async with Client(CredentialSource(fail), Limiter(100), known.observe) as client:  # type: ignore[arg-type]
-            failure = await failed_tick(client)
+            failure = await failed(tick(client))
         assert (failure.reason, failure.action) == (Reason.CREDENTIALS, Action.REAUTHENTICATE)
         assert failure.message == "No credentials: token: no such file; put a readable file there."
         assert client.requests == {("tick", "credentials"): 1}
 
 
-FIRST = ListRequest()
-
-
 class TestListPage:
-    async def list_(
-        self,
-        client: Client,
-        request: ListRequest = FIRST,
-        representation: Representation = Representation.TABLE,
-        **how: Any,
-    ) -> Page:
-        page = await client.list_page(PODS, None, Selectors(), request, representation, **how)
-        assert isinstance(page, Page)
-        return page
-
-    async def test_page_of_a_table_counts_its_rows(self, server: Server, client: Client) -> None:
-        body = b'{"kind":"Table","metadata":{"resourceVersion":"7","continue":"abc=="},"rows":[{"cells":[]},{}]}'
-        server.script = [answer(body)]
-        page = await self.list_(client, ListRequest(limit=2))
-        assert (page.revision, page.items, page.size, page.continue_token) == (7, 2, len(body), "abc==")
-        assert (page.remaining, page.objects) == (None, None)
-        assert page.sent < page.answered
-        assert client.requests == {("list", "200"): 1}
-
     async def test_page_of_an_empty_list_may_be_null(self, server: Server, client: Client) -> None:
         server.script = [answer(b'{"metadata":{"resourceVersion":"7","continue":""},"items":null}')]
-        page = await self.list_(client)
+        page = await list_page(client)
+        assert isinstance(page, Page)
         assert (page.revision, page.items, page.continue_token) == (7, 0, None)
-
-    @pytest.mark.parametrize(
-        ("metadata", "why"),
-        [
-            (b"{}", "Lists have no resourceVersion, so no change can be dated."),
-            (
-                b'{"resourceVersion":"0"}',
-                "Lists have the resourceVersion 0, which is no revision, so no change can be dated.",
-            ),
-            (b'{"resourceVersion":"1234/5678"}', "Revisions are no numbers, so no change can be dated."),
-            (
-                b'{"resourceVersion":"9999999999999999999"}',
-                "The revision is not a number below 2^62, so this resource cannot be measured.",
-            ),
-        ],
-    )
-    async def test_list_without_a_revision_says_what_it_has_instead(
-        self, server: Server, client: Client, metadata: bytes, why: str
-    ) -> None:
-        server.script = [answer(b'{"metadata":' + metadata + b',"items":[{},{},{}]}')]
-        failure = await client.list_page(PODS, None, Selectors(), FIRST, Representation.TABLE)
-        assert isinstance(failure, Failure)
-        assert failure.reason is Reason.UNPARSABLE
-        assert failure.message == why
-
-    @pytest.mark.parametrize("representation", [Representation.TABLE, Representation.METADATA])
-    async def test_page_has_the_remaining_item_count(
-        self, server: Server, client: Client, representation: Representation
-    ) -> None:
-        body = b'{"metadata":{"resourceVersion":"7","continue":"abc==","remainingItemCount":1753},"rows":[{}]}'
-        server.script = [answer(body)]
-        assert (await self.list_(client, ListRequest(limit=1), representation, with_objects=True)).remaining == 1753
 
     async def test_compressed_page_has_its_size_as_sent(self, server: Server, client: Client) -> None:
         body = b'{"metadata":{"resourceVersion":"7"},"items":[' + b",".join([b"{}"] * 500) + b"]}"
         sent = gzip.compress(body)
         server.script = [answer(sent, "200 OK", "Content-Encoding: gzip")]
-        page = await self.list_(client, ListRequest(), Representation.PLAIN)
+        page = await list_page(client, Representation.PLAIN)
+        assert isinstance(page, Page)
         assert (page.items, page.size) == (500, len(sent))
+        assert page.sent < page.answered
         assert "Accept-Encoding: identity" in server.requests[0].splitlines()
-
-    @pytest.mark.parametrize("representation", [Representation.METADATA, Representation.PLAIN])
-    async def test_returns_the_objects(self, server: Server, client: Client, representation: Representation) -> None:
-        body = (
-            b'{"metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a","uid":"u-1","resourceVersion":"5"},'
-            b'"spec":{"uid":"none"}},{"metadata":{"name":"b","resourceVersion":"x"}},{"metadata":{}}]}'
-        )
-        server.script = [answer(body), answer(body), answer(EMPTY)]
-        page, without, empty = [
-            await self.list_(client, FIRST, representation, with_objects=asked) for asked in (True, False, True)
-        ]
-        assert page.objects == ListedObjects(["u-1", None, None], ["5", "x", None])
-        assert page.items == 3
-        assert (without.objects, without.items) == (None, 3)
-        assert empty.objects == ListedObjects([], [])
+        assert client.requests == {("list", "200"): 1}
 
 
 class TestWatch:
-    async def test_watch_is_counted_under_its_kind(self, server: Server, client: Client) -> None:
-        server.script = [then(CHUNKED + chunk(b""), hang_up)]
-        async with opened(client, kind="audit"):
-            pass
-        assert client.requests == {("audit", "200"): 1}
-
-    async def test_clean_end_is_forced(self, server: Server, client: Client) -> None:
-        server.script = [CHUNKED + chunk(EVENT) + chunk(b"")]
-        assert await watched(client) == [EVENT, ENDED]
-        assert client.requests == {("watch", "200"): 1}
-
     async def test_each_chunk_has_its_time(self, server: Server, client: Client) -> None:
         later = asyncio.Event()
 
@@ -609,14 +450,22 @@ class TestWatch:
         assert isinstance(end, Failure)
         assert end.reason in reasons
 
-    async def test_leaving_the_context_closes_the_connection(self, server: Server, client: Client) -> None:
-        server.script = [CHUNKED + chunk(EVENT), answer(EMPTY)]
-        async with opened(client):
-            pass
-        await tick(client)
-        assert server.connections == 2
-
 
 async def test_version_is_that_of_the_server(server: Server, client: Client) -> None:
     server.script = [answer(b'{"major":"1","gitVersion":"v1.36.3"}')]
     assert await client.version() == "v1.36.3"
+
+
+async def test_page_of_metrics_is_passed_on_in_pieces(server: Server, client: Client) -> None:
+    taken: list[bytes] = []
+
+    async def take(piece: bytes) -> None:
+        taken.append(piece)
+
+    begun = CHUNKED.replace(b"application/json", b"text/plain")
+    server.script = [begun + chunk(b"a 1\n") + chunk(b"b 2\n") + chunk(b""), answer(b"c 3\n", media="text/plain")]
+    assert await client.read_metrics(take) is None
+    assert await client.read_metrics(take) is None
+    assert b"".join(taken) == b"a 1\nb 2\nc 3\n"
+    assert server.connections == 1
+    assert client.requests == {("metrics_page", "200"): 2}

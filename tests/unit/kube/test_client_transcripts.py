@@ -8,7 +8,11 @@ import pytest
 from tests.support.protobuf import status
 from tests.support.transcripts import of_states
 from tests.unit.kube.conftest import (
+    ALL,
+    ANY_LIST,
+    ASKS,
     CHUNKED,
+    CONFIRMED,
     EMPTY,
     EXPIRED,
     LOGIN,
@@ -24,11 +28,11 @@ from tests.unit.kube.conftest import (
     reset,
     stay,
     then,
+    tick,
 )
 from watchslo import __version__
 from watchslo.kube import call as call_module
 from watchslo.kube import client as client_module
-from watchslo.kube.apiservers import count_apiservers, read_addresses
 from watchslo.kube.call import Selectors
 from watchslo.kube.client import Client
 from watchslo.kube.limiter import Limiter
@@ -48,20 +52,14 @@ TABLE, METADATA, PLAIN, PROTOBUF = (
 )
 PROTOBUF_MEDIA = "application/vnd.kubernetes.protobuf"
 SELECTED = Selectors("spec.nodeName=a", "app in (x, y)")
-ALL = Selectors()
 HALF = Selectors(shard="shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')")
-ANY = ListRequest()
 BY_NAME, BY_NAMESPACE = ListRequest(absent_name=True), ListRequest(limit=1, absent_namespace=True)
 NEWER = ListRequest(limit=500, not_older_than=41, states_match=True)
 ONE_NAME = ReviewedAccess("list", "apps", "deployments", "default", "x")
 
 
-def tick(client: Client) -> Awaitable[object]:
-    return client.read_nothing(PODS, "default", "tick")
-
-
 def listing(
-    request: ListRequest = ANY,
+    request: ListRequest = ANY_LIST,
     form: Representation = PLAIN,
     selectors: Selectors = SELECTED,
     resource: Resource = PODS,
@@ -84,13 +82,6 @@ def reviewing(client: Client) -> Awaitable[object]:
     return review(client, "secret", "/metrics")
 
 
-def reading_metrics(client: Client) -> Awaitable[object]:
-    async def take(_: bytes) -> None:
-        """Drop a piece."""
-
-    return client.read_metrics(take)
-
-
 def json_answer(document: object, code: str = "200 OK") -> bytes:
     return answer(json.dumps(document).encode(), code)
 
@@ -98,7 +89,6 @@ def json_answer(document: object, code: str = "200 OK") -> bytes:
 USER = {"username": "prometheus", "uid": "u-1", "groups": ["g"], "extra": {"k": ["v"]}}
 KNOWN_USER = json_answer({"status": {"authenticated": True, "user": USER}}, "201 Created")
 MAY = json_answer({"status": {"allowed": True}}, "201 Created")
-CONFIRMED = answer(b'{"metadata":{"resourceVersion":"42","shardInfo":{"selector":"as requested"}},"items":[]}')
 
 REQUESTS: dict[str, Ask] = {
     "tick, with all headers; the others show what differs": tick,
@@ -127,18 +117,18 @@ REQUESTS: dict[str, Ask] = {
     "streamed list": watching(WatchRequest(None, 300), METADATA),
     "streamed list, whose end is a bookmark": watching(WatchRequest(None, 300, bookmarks=False), METADATA),
     "watch of a shard, which is confirmed": watching(WatchRequest(41, 300), TABLE, selectors=HALF),
-    "version": lambda client: client.version(),
-    "metrics": reading_metrics,
+    "version": ASKS["version"],
+    "metrics": ASKS["metrics"],
     "review of a token": reviewing,
     "may this identity list one name": lambda client: may(client, ONE_NAME),
     "may this identity watch all names": lambda client: may(client, ReviewedAccess("watch", "", "pods")),
     "may this identity read a path": lambda client: may(client, ReviewedAccess("get", path="/metrics")),
-    "addresses of apiservers": read_addresses,
-    "leases of apiservers": count_apiservers,
+    "addresses of apiservers": ASKS["addresses"],
+    "leases of apiservers": ASKS["leases"],
 }
 REPLIES: dict[str, list[bytes]] = {
-    "list of a shard, which is confirmed": [CONFIRMED, answer(EMPTY)],
-    "watch of a shard, which is confirmed": [CONFIRMED, CHUNKED + chunk(b"")],
+    "list of a shard, which is confirmed": [answer(CONFIRMED), answer(EMPTY)],
+    "watch of a shard, which is confirmed": [answer(CONFIRMED), CHUNKED + chunk(b"")],
     "review of a token": [KNOWN_USER, MAY],
 }
 """The answers to requests that are followed by another one."""
@@ -183,7 +173,15 @@ INTERNAL, TEAPOT, GONE, FORBIDDEN = "500 Internal Server Error", "418 I'm a teap
 TEXT = CHUNKED.replace(b"application/json", b"text/plain")
 ODD_GROUP = {"status": {"authenticated": True, "user": USER | {"groups": ["g", 7]}}}
 CODES = (
-    *("400 Bad Request", FORBIDDEN, "404 Not Found", "405 Method Not Allowed", "406 Not Acceptable", GONE),
+    *(
+        "400 Bad Request",
+        "401 Unauthorized",
+        FORBIDDEN,
+        "404 Not Found",
+        "405 Method Not Allowed",
+        "406 Not Acceptable",
+        GONE,
+    ),
     *(INTERNAL, "302 Found"),
 )
 REVIEWS = ("429 Too Many Requests", INTERNAL, "503 Service Unavailable", "401 Unauthorized", FORBIDDEN)
@@ -215,6 +213,10 @@ FAILURES: dict[str, tuple[Ask, list[bytes | Reply]]] = {
         f"tick: revision {revision!r}": (tick, [answer(EMPTY.replace(b"42", revision.encode()))])
         for revision in ("", "0x2a", "-1", "99999999999999999999")
     },
+    **{
+        f"list: revision {revision!r}": (listing(), [answer(EMPTY.replace(b"42", revision.encode()))])
+        for revision in ("", "0", "1234/5678", "9999999999999999999")
+    },
     "list: longer than any": (listing(), [answer(b" " * 1001)]),
     "list: damaged compression": (listing(), [answer(b"no", "200 OK", "Content-Encoding: gzip")]),
     "list as protobuf: JSON": (listing(form=PROTOBUF), [answer(EMPTY)]),
@@ -232,12 +234,12 @@ FAILURES: dict[str, tuple[Ask, list[bytes | Reply]]] = {
     ),
     "watch: 410": (WATCH, [answer(EXPIRED, GONE)]),
     "watch: web page": (WATCH, [answer(LOGIN, media="text/html")]),
-    "version: garbage": (lambda client: client.version(), [answer(b"{}")]),
-    "version: 403": (lambda client: client.version(), [answer(b"", FORBIDDEN)]),
-    "metrics: 403": (reading_metrics, [answer(NAMES_AN_OBJECT, FORBIDDEN)]),
-    "metrics: cut": (reading_metrics, [then(TEXT + chunk(b"a 1\n"), hang_up)]),
-    "metrics: another media type": (reading_metrics, [answer(b"{}")]),
-    "metrics: longer than any": (reading_metrics, [TEXT + chunk(b"a 1\nb 2\n") + chunk(b"")]),
+    "version: garbage": (ASKS["version"], [answer(b"{}")]),
+    "version: 403": (ASKS["version"], [answer(b"", FORBIDDEN)]),
+    "metrics: 403": (ASKS["metrics"], [answer(NAMES_AN_OBJECT, FORBIDDEN)]),
+    "metrics: cut": (ASKS["metrics"], [then(TEXT + chunk(b"a 1\n"), hang_up)]),
+    "metrics: another media type": (ASKS["metrics"], [answer(b"{}")]),
+    "metrics: longer than any": (ASKS["metrics"], [TEXT + chunk(b"a 1\nb 2\n") + chunk(b"")]),
     **{f"review of a token: {code}": (reviewing, [answer(b"{}", code)]) for code in REVIEWS},
     **{f"review of access: {code}": (reviewing, [KNOWN_USER, answer(b"{}", code)]) for code in REVIEWS},
     **{f"review of a token: {body!r}": (reviewing, [answer(body, "201 Created")]) for body in GARBAGE},
@@ -250,7 +252,7 @@ FAILURES: dict[str, tuple[Ask, list[bytes | Reply]]] = {
     "may: garbage": (lambda client: may(client, ONE_NAME), [json_answer({"status": {}}, "201 Created")]),
     **{
         f"{name} of apiservers: {what}": (ask, [reply])
-        for name, ask in (("addresses", read_addresses), ("leases", count_apiservers))
+        for name, ask in (("addresses", ASKS["addresses"]), ("leases", ASKS["leases"]))
         for what, reply in (
             ("403", answer(b"{}", FORBIDDEN)),
             ("garbage", answer(b'{"items": [{}]}')),

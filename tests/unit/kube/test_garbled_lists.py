@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from tests.support.garbled import garbled, read_leniently, replacements, revision_in
 from tests.support.protobuf import pod, pods
-from tests.unit.kube.conftest import Server, answer
-from watchslo.kube.call import Page, Selectors
+from tests.unit.kube.conftest import Server, answer, list_page
+from watchslo.kube.call import Page
 from watchslo.kube.client import Client
 from watchslo.kube.representation import Representation
-from watchslo.model import Resource
 from watchslo.watch.failure import Failure, Reason
 from watchslo.watch.headroom import estimate_list
 from watchslo.watch.inventory import Inventory
@@ -23,7 +22,6 @@ from watchslo.watch.messages import Begin, Closed, Input, Listed, ListRequest, O
 from watchslo.watch.strategy import PAGED, PARALLEL, TAIL, Strategy
 from watchslo.watch.transitions import State
 
-PODS = Resource("", "v1", "pods", namespaced=True)
 TABLE = (
     b'{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"42"},"columnDefinitions":'
     b'[{"name":"Name","priority":0}],"rows":[{"cells":["web",1],"object":null},{"cells":["db",2],"object":null}]}'
@@ -47,16 +45,11 @@ ANSWERS: Mapping[Representation, bytes] = {
 FORMS = list(product(ANSWERS, (False, True)))
 GOOD_REVISION = 42
 FEW_STEPS = 20
+LIMITED = ListRequest(limit=2)
 
 each_example_uses_the_same_server = settings(
     max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-
-
-async def list_with(client: Client, representation: Representation, *, with_objects: bool) -> Page | Failure:
-    return await client.list_page(
-        PODS, None, Selectors(), ListRequest(limit=2), representation, with_objects=with_objects
-    )
 
 
 def check_page(page: Page | Failure, body: bytes) -> None:
@@ -86,9 +79,14 @@ def check_page(page: Page | Failure, body: bytes) -> None:
 async def test_each_odd_value_in_a_list_is_the_right_page_or_garbage(
     server: Server, client: Client, representation: Representation, *, with_objects: bool
 ) -> None:
+    server.script = [answer(ANSWERS[representation])]
+    page = await list_page(client, representation, LIMITED, with_objects=with_objects)
+    assert isinstance(page, Page)
+    assert page.remaining == (None if representation is Representation.TABLE else 7)
+    assert (page.objects is None) == (representation is Representation.TABLE or not with_objects)
     for body in replacements(ANSWERS[representation]):
         server.script = [answer(body)]
-        check_page(await list_with(client, representation, with_objects=with_objects), body)
+        check_page(await list_page(client, representation, LIMITED, with_objects=with_objects), body)
 
 
 PROTOBUF_LIST = pods({"resourceVersion": "42", "continue": "more", "remainingItemCount": 7}, pod(40), pod(41))
@@ -103,14 +101,14 @@ async def test_garbled_list_as_protobuf_is_a_page_or_garbage(
 ) -> None:
     body = data.draw(garbled(PROTOBUF_LIST))
     server.script = [answer(body, media=PROTOBUF), answer(PROTOBUF_LAST, media=PROTOBUF)]
-    page = await list_with(client, Representation.PROTOBUF, with_objects=with_objects)
+    page = await list_page(client, Representation.PROTOBUF, LIMITED, with_objects=with_objects)
     if isinstance(page, Failure):
         assert page.reason in (Reason.GARBAGE, Reason.UNPARSABLE)
     else:
         assert (page.objects is not None) == with_objects
         assert page.remaining is None or page.remaining >= 0
         assert estimate_list(0.1, page.remaining or 0) >= 0.1
-    good = await list_with(client, Representation.PROTOBUF, with_objects=with_objects)
+    good = await list_page(client, Representation.PROTOBUF, LIMITED, with_objects=with_objects)
     assert isinstance(good, Page)
     assert (good.revision, good.items) == (GOOD_REVISION, 1)
 
@@ -123,8 +121,8 @@ async def test_garbled_list_is_the_right_page_or_garbage(
     representation, with_objects = form
     body = data.draw(garbled(ANSWERS[representation]))
     server.script = [answer(body), answer(LAST)]
-    check_page(await list_with(client, representation, with_objects=with_objects), body)
-    good = await list_with(client, representation, with_objects=with_objects)
+    check_page(await list_page(client, representation, LIMITED, with_objects=with_objects), body)
+    good = await list_page(client, representation, LIMITED, with_objects=with_objects)
     assert isinstance(good, Page)
     assert (good.revision, good.items) == (GOOD_REVISION, 1)
 
@@ -161,7 +159,7 @@ class Listing:
         (op, request), self.request = self.request, None
         self.server.script = [answer(body)]
         kept = self.machine.inventory is not None
-        page = await self.client.list_page(PODS, None, Selectors(), request, Representation.PLAIN, with_objects=kept)
+        page = await list_page(self.client, Representation.PLAIN, request, with_objects=kept)
         if isinstance(page, Failure):
             self.feed(Closed(op, page))
         else:

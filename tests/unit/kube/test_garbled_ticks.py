@@ -9,15 +9,14 @@ from hypothesis import strategies as st
 from structlog import get_logger
 
 from tests.support.garbled import DEEP, garbled, read_leniently, replacements, revision_in
-from tests.unit.kube.conftest import CHUNKED, Known, Reply, Server, answer, chunk, hang_up, then
+from tests.unit.kube.conftest import CHUNKED, PODS, Known, Reply, Server, answer, chunk, hang_up, then, tick
 from watchslo.kube.client import Client
-from watchslo.model import Reading, Resource
+from watchslo.model import Reading
 from watchslo.monitor.clocks.ticker import Ticker
 from watchslo.monitor.tasks.failure_log import FailureLog
 from watchslo.watch.decode import LARGEST_REVISION
 from watchslo.watch.failure import LONGEST_RETRY_AFTER_SECONDS, Failure, Reason
 
-PODS = Resource("", "v1", "pods", namespaced=True)
 EMPTY = (
     b'{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"42","continue":"","remainingItemCount":7},'
     b'"items":[]}'
@@ -84,13 +83,13 @@ async def test_garbled_tick_is_the_right_reading_or_a_failure(server: Server, cl
 async def test_each_odd_value_in_a_tick_is_the_right_reading_or_a_failure(server: Server, client: Client) -> None:
     for body in replacements(EMPTY):
         server.script = [answer(body)]
-        check_tick(await client.read_nothing(PODS, "default", "tick"), body)
+        check_tick(await tick(client), body)
 
 
 async def test_each_odd_value_in_a_refusal_is_a_failure(server: Server, client: Client) -> None:
     for body in replacements(STATUS):
         server.script = [answer(body, "504 No")]
-        check_refusal(await client.read_nothing(PODS, "default", "tick"), 504)
+        check_refusal(await tick(client), 504)
 
 
 @each_example_uses_the_same_server

@@ -42,21 +42,6 @@ def test_leading_dot_excludes_only_subdomains() -> None:
     assert rule.for_url("https://example.com") == "http://p"
 
 
-@pytest.mark.parametrize(
-    ("excluded", "service", "member"),
-    [
-        ("10.0.0.0/16,.svc", None, "http://proxy.test:3128"),
-        ("192.168.0.0/16", "http://proxy.test:3128", None),
-        ("192.168.7.11:6443", "http://proxy.test:3128", None),
-        ("192.168.7.11:443", "http://proxy.test:3128", "http://proxy.test:3128"),
-    ],
-)
-def test_each_address_is_judged_by_itself(excluded: str, service: str | None, member: str | None) -> None:
-    rule = environment_rule({"HTTPS_PROXY": "http://proxy.test:3128", "NO_PROXY": excluded})
-    assert rule.for_url("https://10.0.0.1:443") == service
-    assert rule.for_url("https://192.168.7.11:6443") == member
-
-
 @pytest.mark.parametrize("url", ["https://10.0.0.1:443", "https://127.0.0.1:6443", "http://localhost:8080"])
 def test_proxy_of_the_kubeconfig_is_for_all_addresses(url: str) -> None:
     assert fixed_rule("http://file.test:1", "here").for_url(url) == "http://file.test:1"

@@ -7,20 +7,26 @@ from functools import partial
 
 import pytest
 
-from tests.unit.kube.conftest import CHUNKED, Known, Server, answer, chunk, connection_to
-from watchslo.kube.call import Selectors
+from tests.unit.kube.conftest import (
+    CHUNKED,
+    EMPTY,
+    EVENT,
+    Known,
+    Server,
+    answer,
+    chunk,
+    connection_to,
+    failed,
+    tick,
+    watched,
+)
 from watchslo.kube.client import Client
 from watchslo.kube.limiter import Limiter
-from watchslo.kube.representation import Representation
-from watchslo.model import Resource
 from watchslo.watch.failure import Failure, Reason
-from watchslo.watch.messages import WatchRequest
 
 pytestmark = pytest.mark.usefixtures("jumping_time")
 
-PODS = Resource("", "v1", "pods", namespaced=True)
-EMPTY = answer(b'{"metadata":{"resourceVersion":"42"},"items":[]}')
-EVENT = b'{"type":"ADDED","object":{"metadata":{"resourceVersion":"43"}}}\n'
+NOTHING = answer(EMPTY)
 
 
 def is_about(seconds: float, lasted: float) -> bool:
@@ -28,22 +34,11 @@ def is_about(seconds: float, lasted: float) -> bool:
     return seconds - 0.01 <= lasted <= seconds + 1.01
 
 
-async def end_of_watch(client: Client) -> Failure:
-    request, table = WatchRequest(41, timeout=300), Representation.TABLE
-    async with client.watch(PODS, None, Selectors(), request, table) as stream:
-        if isinstance(stream, Failure):
-            return stream
-        while not isinstance(end := await stream.read(), Failure):
-            pass
-        return end
-
-
-@pytest.mark.parametrize("sent", [b"", EMPTY[:-1]], ids=["no answer", "slow body"])
+@pytest.mark.parametrize("sent", [b"", NOTHING[:-1]], ids=["no answer", "slow body"])
 async def test_tick_without_an_answer_times_out_after_5_s(server: Server, client: Client, sent: bytes) -> None:
     server.script = [sent]
     began = time.monotonic()
-    failure = await client.read_nothing(PODS, "default", "tick")
-    assert isinstance(failure, Failure)
+    failure = await failed(tick(client))
     assert (failure.reason, failure.message) == (Reason.TIMEOUT, f"No answer from {server.url} in time.")
     assert is_about(5.0, time.monotonic() - began)
 
@@ -52,8 +47,7 @@ async def test_tick_with_an_unfinished_handshake_is_unreachable_after_4_s(server
     url = server.url.replace("http:", "https:")  # the server does not answer the TLS handshake
     async with Client(connection_to(url, known), Limiter(100), known.observe) as client:
         began = time.monotonic()
-        failure = await client.read_nothing(PODS, "default", "tick")
-    assert isinstance(failure, Failure)
+        failure = await failed(tick(client))
     assert failure.reason is Reason.UNREACHABLE
     assert failure.message == f"No connection to {url} in time; check the network path."
     assert time.monotonic() - began == pytest.approx(4.0, abs=0.01)
@@ -67,7 +61,8 @@ async def test_tick_with_an_unfinished_handshake_is_unreachable_after_4_s(server
 async def test_watch_times_out(server: Server, client: Client, sent: bytes, seconds: float, counted: str) -> None:
     server.script = [sent]
     began = time.monotonic()
-    failure = await end_of_watch(client)
+    *_, failure = await watched(client)
+    assert isinstance(failure, Failure)
     assert failure.reason is Reason.TIMEOUT
     assert ("a proxy on the way" in failure.message) is (counted == "timeout"), "lists may be answered all the same"
     assert is_about(seconds, time.monotonic() - began)
@@ -75,14 +70,13 @@ async def test_watch_times_out(server: Server, client: Client, sent: bytes, seco
 
 
 async def test_only_resumed_watches_do_not_wait_behind_other_requests(server: Server, known: Known) -> None:
-    server.script = [EMPTY, CHUNKED + chunk(b""), CHUNKED + chunk(b"")]
-    request, table = WatchRequest(41, timeout=300), Representation.TABLE
+    server.script = [NOTHING, CHUNKED + chunk(b""), CHUNKED + chunk(b"")]
     sent: list[bool] = []
     async with Client(connection_to(server.url, known), Limiter(0.001, 100), known.observe) as client:
-        await client.read_nothing(PODS, "default", "tick")
+        await tick(client)
         for resumes in (True, False):
             how = {"resumes": resumes, "on_sent": partial(sent.append, resumes)}
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(900.0), client.watch(PODS, None, Selectors(), request, table, **how):  # type: ignore[arg-type]
-                    pass
+                async with asyncio.timeout(900.0):
+                    await watched(client, **how)
     assert sent == [True]
