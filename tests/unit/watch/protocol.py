@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from watchslo.watch.decode import (
     Added,
     Annotations,
@@ -89,18 +91,23 @@ class Run:
 
 
 def change(
-    kind: type[Added | Modified | Deleted], revision: object, created: str | None = None, uid: str | None = None
+    kind: type[Added | Modified | Deleted],
+    revision: object,
+    created: str | None = None,
+    uid: str | None = None,
+    rows: bytes = b"",
 ) -> Frame:
-    return kind(
-        object=ChangedObject(
-            metadata=ObjectMetadata(resource_version=str(revision), creation_timestamp=created, uid=uid)
-        )
-    )
+    metadata = ObjectMetadata(_text(revision), creation_timestamp=created, uid=uid)
+    return kind(object=ChangedObject(metadata=metadata, rows=msgspec.Raw(rows)))
 
 
 def bookmark(revision: object, *, end: str | None = None) -> Frame:
     annotations = Annotations(initial_events_end=end)
-    return Bookmark(object=Mark(metadata=MarkMetadata(resource_version=str(revision), annotations=annotations)))
+    return Bookmark(object=Mark(metadata=MarkMetadata(_text(revision), annotations=annotations)))
+
+
+def _text(revision: object) -> str | None:
+    return None if revision is None else str(revision)
 
 
 def listing(strategy: Strategy = TAIL) -> Run:

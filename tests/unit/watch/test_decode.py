@@ -1,17 +1,15 @@
 import re
 
-import msgspec
 import pytest
 
+from tests.unit.watch.protocol import change
 from watchslo.watch.decode import (
     Added,
-    Annotations,
     ApiStatus,
     Bookmark,
     ChangedObject,
     Deleted,
     Error,
-    Frame,
     FrameReader,
     Frames,
     Mark,
@@ -56,35 +54,22 @@ TOO_LARGE = (
 )
 
 
-def change(
-    kind: type[Added | Modified | Deleted],
-    revision: str,
-    created: str | None = None,
-    uid: str | None = None,
-    rows: bytes = b"",
-) -> Frame:
-    metadata = ObjectMetadata(resource_version=revision, creation_timestamp=created, uid=uid)
-    return kind(object=ChangedObject(metadata=metadata, rows=msgspec.Raw(rows)))
-
-
-def bookmark(revision: str, rows: list[TableRow] | None = None, annotations: Annotations | None = None) -> Bookmark:
-    metadata = MarkMetadata(resource_version=revision, annotations=annotations)
-    return Bookmark(object=Mark(metadata=metadata, rows=rows))
-
-
 def test_decode_tables() -> None:
     modified, deleted = re.findall(rb'"rows":(.*)}}', TABLE)[:2]
     events = [
         change(Modified, "475", rows=modified),
         change(Deleted, "476", rows=deleted),
-        bookmark("479", [TableRow()]),
+        Bookmark(object=Mark(metadata=MarkMetadata("479"), rows=[TableRow()])),
     ]
     assert decode(TABLE) == Frames(events)
     assert [event.type for event in events] == ["MODIFIED", "DELETED", "BOOKMARK"]
 
 
 def test_decode_metadata() -> None:
-    events = [change(Added, "475", "2026-11-21T11:58:25Z", "63a3b155-9975-4cd8-9256-1e84cb35c321"), bookmark("480")]
+    events = [
+        change(Added, "475", "2026-11-21T11:58:25Z", "63a3b155-9975-4cd8-9256-1e84cb35c321"),
+        Bookmark(object=Mark(metadata=MarkMetadata("480"))),
+    ]
     assert decode(METADATA) == Frames(events)
     assert events[0].type == "ADDED"
 
@@ -166,32 +151,28 @@ def test_bad_line_does_not_affect_other_lines(line: bytes) -> None:
     assert decode(before + line + b"\n" + after) == Frames([change(Added, "7"), change(Deleted, "8")], garbage=1)
 
 
-def test_each_bad_line_counts_as_garbage() -> None:
-    assert decode(b"a\nb\n\nc\n") == Frames([], garbage=3)
-
-
-def test_decode_status_reads_the_body_of_an_http_error() -> None:
-    status = decode_status(TOO_LARGE)
+@pytest.mark.parametrize(
+    ("body", "code", "causes", "retry_after"),
+    [
+        (TOO_LARGE, 504, {"ResourceVersionTooLarge"}, 1),
+        *(
+            (b'{"code":500,"reason":"Timeout","details":%b}' % details, 500, set(), None)
+            for details in (b"null", b"{}", b'{"causes":null}', b'{"causes":[]}')
+        ),
+        (
+            b'{"code":504,"reason":"Timeout","details":{"causes":[7,{"reason":7},{"reason":"Too"}]}}',
+            504,
+            {"Too"},
+            None,
+        ),
+    ],
+)
+def test_decode_status_reads_the_body_of_an_http_error(
+    body: bytes, code: int, causes: set[str], retry_after: int | None
+) -> None:
+    status = decode_status(body)
     assert status is not None
-    assert (status.code, status.reason) == (504, "Timeout")
-    assert status.causes == {"ResourceVersionTooLarge"}
-    assert status.retry_after == 1
-
-
-@pytest.mark.parametrize("details", [b"null", b"{}", b'{"causes":null}', b'{"causes":[]}'])
-def test_decode_status_accepts_missing_details(details: bytes) -> None:
-    status = decode_status(b'{"code":500,"details":' + details + b"}")
-    assert status is not None
-    assert status.causes == frozenset()
-    assert status.retry_after is None
-
-
-def test_decode_status_leaves_out_odd_causes() -> None:
-    causes = b'[7,{"reason":7},{"reason":"ResourceVersionTooLarge"}]'
-    status = decode_status(b'{"code":504,"reason":"Timeout","details":{"causes":' + causes + b"}}")
-    assert status is not None
-    assert (status.code, status.reason) == (504, "Timeout")
-    assert status.causes == {"ResourceVersionTooLarge"}
+    assert (status.code, status.reason, {*status.causes}, status.retry_after) == (code, "Timeout", causes, retry_after)
 
 
 @pytest.mark.parametrize("body", [b"404 page not found\n", b"", b"[]", b'{"code":"many"}', b'{"x":' + b"[" * 100_000])

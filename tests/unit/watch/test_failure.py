@@ -1,10 +1,12 @@
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import filterfalse
 
 import pytest
 
 from tests.support.transcripts import of_states
-from watchslo.watch.decode import ApiStatus, decode_status
+from watchslo.watch.decode import ApiStatus, Details, decode_status
+from watchslo.watch.down_time import DownTime
 from watchslo.watch.failure import (
     ENDED,
     RULES,
@@ -68,12 +70,32 @@ STREAM_ERRORS = (
     ApiStatus(code=401),
     ApiStatus(),
     ApiStatus(reason="Expired"),
+    ApiStatus(code=403),
+    ApiStatus(code=429, details=Details(retry_after_seconds=4)),
 )
+GONE = ("Expired", "Gone")
+
+
+BODIES = {
+    "404 without a status": (404, b"404 page not found\n"),
+    "future revision": (504, TOO_LARGE),
+    "rejected parameters": (422, NO_WATCH_LIST),
+    **{
+        f"{status} {reason}": (status, b'{"reason":"%b"}' % reason.encode()) for status in (410, 500) for reason in GONE
+    },
+}
 
 
 def facts(failure: Failure) -> str:
-    assert failure.retry_after is None
-    return f"{failure.reason}, {failure.closed}, {failure.action}, status {failure.status}"
+    retry = "" if failure.retry_after is None else f", retry after {failure.retry_after:g} s"
+    return f"{failure.reason}, {failure.closed}, {failure.action}, status {failure.status}{retry}"
+
+
+def is_down(reason: Reason) -> bool:
+    """Return True if a watch is down after this failure."""
+    down = DownTime()
+    down.failed(because(reason), 1000)
+    return down.seconds(1001) == 1
 
 
 def test_classified_failures_are_those_of_the_golden_file(golden: Callable[[str, str], None]) -> None:
@@ -88,7 +110,17 @@ def test_classified_failures_are_those_of_the_golden_file(golden: Callable[[str,
         ]
         for error in STREAM_ERRORS
     }
-    golden("watch-failures.txt", of_states({**states, **errors}))
+    bodies = {
+        f"body: {name}": [facts(classify_status(status, decode_status(body), None, Phase.OPEN))]
+        for name, (status, body) in BODIES.items()
+    }
+    forbidden = [classify_status(403, None, None, Phase.LIST), classify_stream_error(ApiStatus(code=403))]
+    outcomes: dict[str, list[str]] = {
+        "messages of 403 for a list and a watch": [failure.message for failure in forbidden],
+        "a watch is down after": sorted(map(str, filter(is_down, RULES))),
+        "a watch is not down after": sorted(map(str, filterfalse(is_down, RULES))),
+    }
+    golden("watch-failures.txt", of_states({**states, **errors, **bodies, **outcomes}))
 
 
 @pytest.mark.parametrize(
@@ -98,37 +130,6 @@ def test_expired_continue_token_is_replaced_by_a_new_one(metadata: bytes, token:
     body = decode_status(b'{"kind": "Status", "code": 410, "reason": "Expired", "metadata": %b}' % metadata)
     assert classify_status(410, body, None, Phase.LIST) == because(Reason.EXPIRED, status=410, continue_token=token)
     assert because(Reason.EXPIRED, continue_token="abc").continue_token == "abc"
-
-
-def test_classify_status_without_a_status_body() -> None:
-    body = decode_status(b"404 page not found\n")
-    assert classify_status(404, body, None, Phase.OPEN).reason is Reason.NOT_FOUND
-
-
-def test_forbidden_message_names_the_verb() -> None:
-    listing = classify_status(403, None, None, Phase.LIST)
-    watching = classify_status(403, None, None, Phase.OPEN)
-    assert listing.message == "This identity may not list the resource; grant it."
-    assert watching.message == "This identity may not watch the resource; grant it."
-    assert classify_stream_error(ApiStatus(code=403)).message == watching.message
-
-
-@pytest.mark.parametrize("reason", ["Expired", "Gone"])
-@pytest.mark.parametrize("status", [410, 500])
-def test_reason_expired_overrides_the_status(reason: str, status: int) -> None:
-    failure = classify_status(status, ApiStatus(code=status, reason=reason), None, Phase.OPEN)
-    assert failure.reason is Reason.EXPIRED
-
-
-def test_future_revision_is_not_a_server_error() -> None:
-    failure = classify_status(504, decode_status(TOO_LARGE), None, Phase.LIST)
-    assert summary(failure) == (Reason.FUTURE_REVISION, CloseClass.SERVER, Action.RETRY)
-    assert failure.retry_after == 1.0
-    assert failure.status == 504
-
-
-def test_rejected_parameters_mean_no_streamed_lists() -> None:
-    assert classify_status(422, decode_status(NO_WATCH_LIST), None, Phase.OPEN).reason is Reason.NO_STREAMED_LISTS
 
 
 @pytest.mark.parametrize(
@@ -150,12 +151,6 @@ def test_retry_after_is_the_longer_wait_up_to_a_limit(
 ) -> None:
     document = b'{"code":429,"details":{"retryAfterSeconds":%s}}' % (b"null" if body is None else str(body).encode())
     assert classify_status(429, decode_status(document), header, Phase.OPEN).retry_after == expected
-
-
-def test_stream_error_has_retry_after() -> None:
-    error = decode_status(b'{"code":429,"details":{"retryAfterSeconds":4}}')
-    assert error is not None
-    assert classify_stream_error(error).retry_after == 4.0
 
 
 @pytest.mark.parametrize(

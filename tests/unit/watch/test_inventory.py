@@ -40,23 +40,6 @@ def synced(**objects: int) -> Inventory:
     return inventory
 
 
-def wrong(inventory: Inventory, *events: tuple[str, str, int]) -> tuple[int, ...] | None:
-    """Apply events in one batch, and return the revisions of those with a wrong type."""
-    kinds, uids, revisions = zip(*events, strict=True)
-    return inventory.apply(kinds, uids, revisions)
-
-
-@pytest.mark.parametrize("merged", [False, True])
-def test_type_must_agree_with_the_objects(merged: bool, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: FBT001
-    monkeypatch.setattr(module, "FEWEST_CHANGES", 0 if merged else FEWEST_CHANGES)
-    inventory = synced(a=3, b=5)
-    assert wrong(inventory, ("MODIFIED", "a", 11), ("ADDED", "c", 12), ("DELETED", "b", 13)) == ()
-    assert wrong(inventory, ("ADDED", "a", 14)) == (14,)
-    assert wrong(inventory, ("MODIFIED", "b", 15), ("MODIFIED", "b", 16)) == (15,)
-    assert wrong(inventory, ("DELETED", "c", 17), ("DELETED", "c", 18), ("MODIFIED", "c", 19)) == (18, 19)
-    assert wrong(inventory, ("DELETED", "a", 20), ("ADDED", "a", 21)) == ()
-
-
 def test_event_without_uid_has_no_wrong_type() -> None:
     assert synced(a=3).apply(["ADDED", "MODIFIED", "MODIFIED"], ["a", None, ""], [11, 12, 13]) == (11,)
 

@@ -41,7 +41,7 @@ from watchslo.watch.messages import (
     WakeAt,
     WatchRequest,
 )
-from watchslo.watch.strategy import PAGED, PARALLEL, TAIL
+from watchslo.watch.strategy import PAGED, PARALLEL
 from watchslo.watch.transitions import CONTRACTS, TRANSITIONS, State, Trigger, states_markdown
 
 TESTS = Path(__file__).parents[2]
@@ -127,13 +127,6 @@ def test_answers_of_the_wrong_kind_are_ignored(reach: Callable[[], Run]) -> None
 
 
 # Its arguments
-
-
-def test_new_machine_has_no_revision() -> None:
-    machine = Run().machine
-    assert machine.strategy is TAIL
-    assert machine.revision is None
-    assert machine.failure is None
 
 
 def test_opening_lasts_from_the_request_that_left_this_process_to_the_answer() -> None:

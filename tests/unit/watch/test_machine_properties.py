@@ -6,21 +6,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from tests.unit.watch.protocol import bookmark, change
 from watchslo.watch.decode import (
     Added,
-    Annotations,
     ApiStatus,
     Bookmark,
-    ChangedObject,
     Deleted,
     Error,
     Frame,
     Frames,
-    Mark,
-    MarkMetadata,
     Modified,
     ObjectChange,
-    ObjectMetadata,
 )
 from watchslo.watch.failure import ENDED, Action, CloseClass, Failure, Phase, Reason, because, classify_status
 from watchslo.watch.inventory import Inventory
@@ -82,11 +78,8 @@ changes = st.tuples(st.sampled_from([Added, Modified, Deleted, Bookmark]), steps
 
 def frame(kind: type[ObjectChange | Bookmark], revision: str | None, *, ends_list: bool = False) -> Frame:
     if issubclass(kind, Bookmark):
-        annotations = Annotations(initial_events_end="true" if ends_list else None)
-        return Bookmark(object=Mark(metadata=MarkMetadata(resource_version=revision, annotations=annotations)))
-    made = kind(object=ChangedObject(metadata=ObjectMetadata(resource_version=revision, uid=revision)))
-    assert isinstance(made, Frame)
-    return made
+        return bookmark(revision, end="true" if ends_list else None)
+    return change(kind, revision, uid=revision)  # type: ignore[arg-type]
 
 
 class Protocol(RuleBasedStateMachine):

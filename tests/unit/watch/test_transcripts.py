@@ -1,28 +1,33 @@
 """Small parts of watches and of audits, call by call: transcripts in `tests/golden/watch`."""
 
 from collections.abc import Callable, Sequence
+from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from tests.support.transcripts import Step, calls, replay, shown, value
-from watchslo.model import Reading
+from watchslo.model import Reading, Resource
+from watchslo.watch import inventory as inventory_module
 from watchslo.watch.audit import AuditResult, Delivered, Health
-from watchslo.watch.catch_up import BurstFinder
+from watchslo.watch.backoff import Backoff
+from watchslo.watch.catch_up import BurstFinder, EventBurst
 from watchslo.watch.closes import Close, Closes
 from watchslo.watch.delivery_comparison import DeliveryComparison, PeerDeliveries
 from watchslo.watch.down_time import DownTime
 from watchslo.watch.failure import Reason, because
-from watchslo.watch.headroom import Accepted, Search, TooOld
+from watchslo.watch.headroom import Accepted, Outcome, Search, TooOld
 from watchslo.watch.inventory import Inventory
 from watchslo.watch.messages import Unseen
 from watchslo.watch.missing_right import MissingRight
 from watchslo.watch.proven_idle import ProvenIdle
 from watchslo.watch.responsiveness import Responsiveness
 from watchslo.watch.strategy import StreamedLists
+from watchslo.watch.watch_caches import WatchCaches
 
-TRANSCRIPTS = sorted((Path(__file__).parents[2] / "golden" / "watch").glob("*.txt"))
+GOLDEN = Path(__file__).parents[2] / "golden" / "watch"
+TRANSCRIPTS = sorted(GOLDEN.glob("*.txt"))
 assert TRANSCRIPTS
 REASONS, VERDICTS = frozenset(Reason), frozenset(AuditResult)
 TYPES = {"+": "ADDED", "~": "MODIFIED", "-": "DELETED"}
@@ -151,8 +156,49 @@ class Peers:
         return "\n".join(map(shown, self._comparison.compare(self._peers))) or "nothing new"
 
 
+class Caches(WatchCaches):
+    """The watch caches of one apiserver; a refusal is `cache` or `storage`, and `silent` if it names neither."""
+
+    OUTCOMES: ClassVar[dict[str, Outcome | None]] = {
+        "cache": TooOld(236),
+        "storage": TooOld(None, by_storage=True),
+        "silent": TooOld(None),
+        "accepted": Accepted(),
+        "failed": None,
+    }
+    EVENTS: ClassVar[dict[str, Resource]] = {
+        "events": Resource("", "v1", "events", namespaced=True),
+        "new-events": Resource("events.k8s.io", "v1", "events", namespaced=True),
+    }
+
+    def see(self, name: str, *outcomes: str, single: bool = True, bookmarks: bool = False) -> str:
+        """Return what is known of the cache of a resource after watches with these outcomes."""
+        for outcome in outcomes:
+            self.observe(self.resource(name), self.OUTCOMES[outcome], is_single=single, bookmarks=bookmarks)
+        known = "found" if self.is_found(self.resource(name)) else "assumed"
+        return f"{known}: {shown(self.has(self.resource(name)))}"
+
+    def looks(self, name: str, now: float) -> bool:
+        return self.look(self.resource(name), now)
+
+    def keep(self, *names: str) -> None:
+        self.retain(map(self.resource, names))
+
+    def resource(self, name: str) -> Resource:
+        return self.EVENTS.get(name) or Resource("", "v1", name, namespaced=True)
+
+
+def backoff_of(beginning: str) -> Step:
+    """Return the calls of a backoff: `random 0.1,0.2`, and perhaps a base, a cap and a reset in seconds."""
+    _, random, *limits = beginning.split()
+    numbers = cycle(map(float, random.split(",")))
+    return calls(Backoff(lambda: next(numbers), *map(float, limits)))
+
+
 SUBJECTS: dict[str, Callable[[str], Step]] = {
-    "bursts": lambda _: calls(BurstFinder()),
+    "backoff": backoff_of,
+    "bursts": lambda how: calls(EventBurst(103.0, 103.0, 8, 29, 22) if how == "burst at 103" else BurstFinder()),
+    "caches": lambda _: calls(Caches()),
     "closes": lambda _: calls(Apiserver(), lambda word: Reason(word) if word in REASONS else value(word)),
     "delivered": lambda how: calls(Delivered(replay=how == "replay")),
     "deliveries": lambda _: calls(Peers()),
@@ -170,3 +216,10 @@ SUBJECTS: dict[str, Callable[[str], Step]] = {
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
 def test_part_does_what_its_transcripts_say(path: Path, golden: Callable[[str, str], None]) -> None:
     golden(f"watch/{path.name}", replay(path.read_text(), SUBJECTS[path.stem]))
+
+
+def test_inventory_that_merges_each_change_at_once_does_the_same(
+    monkeypatch: pytest.MonkeyPatch, golden: Callable[[str, str], None]
+) -> None:
+    monkeypatch.setattr(inventory_module, "FEWEST_CHANGES", 0)
+    test_part_does_what_its_transcripts_say(GOLDEN / "inventory.txt", golden)
