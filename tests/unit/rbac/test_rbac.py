@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.support.transcripts import of_states
 from watchslo.app.rbac import LEFT_OUT, RbacOptions, manifests
 from watchslo.config.model import Config
 from watchslo.errors import ConfigError
@@ -57,161 +58,100 @@ def permissions(catalogue: Catalogue | None = None, options: RbacOptions = DEFAU
     }
 
 
-TICKS = "default list,watch events./watchslo-reads-nothing"
-APISERVER_COUNT = {"default list endpointslices.discovery.k8s.io", "kube-system list leases.coordination.k8s.io"}
-
-
 def watching(*resources: str, **more: Any) -> dict[str, Any]:
     return {"cluster": "prod", "watch": [{"resource": name, **more} for name in resources]}
 
 
-class TestGoldenFiles:
-    def test_roles_of_the_default_configuration(self, golden: Golden) -> None:
-        golden("rbac-defaults.yaml", text())
-
-    def test_roles_of_a_configuration_with_all_features(self, golden: Golden) -> None:
-        configuration = EACH | {"watch": [{"resource": "*"}, {"resource": "pods", "namespace": "web", "name": "web"}]}
-        configuration |= {"clock": {"namespace": "quiet"}, "server": {"authorization": "kubernetes"}}
-        configuration |= {"kubernetes": {"apiservers": "each", "apiserverMetrics": True}}
-        options = RbacOptions("monitoring", "late", include_secrets=True)
-        golden("rbac-everything.yaml", text(CLUSTER, options, **configuration))
+def in_namespaces(*namespaces: str | None) -> dict[str, Any]:
+    """Watch pods in each of these namespaces; None stands for all."""
+    watches = [{"resource": "pods", "name": f"w{n}", "namespace": name} for n, name in enumerate(namespaces)]
+    return {"cluster": "prod", "watch": watches}
 
 
-class TestRequiredPermissions:
-    def test_watch_of_all_namespaces_needs_list_and_watch(self) -> None:
-        assert permissions(**watching("pods")) == {"* list,watch pods", TICKS, *APISERVER_COUNT}
-
-    def test_watch_of_one_namespace_needs_a_role_there_unless_cluster_scoped(self) -> None:
-        assert permissions(**watching("pods", "nodes", namespace="web")) == {
-            "web list,watch pods",
-            "* list,watch nodes",
-            "web list,watch events./watchslo-reads-nothing",
-            *APISERVER_COUNT,
-        }
-
-    @pytest.mark.parametrize(
-        ("namespaces", "clock", "expected"),
-        [
-            (["web"], {}, "web"),
-            (["web", "shop"], {}, "web"),
-            (["web", None], {}, "default"),
-            (["web"], {"namespace": "default"}, "default"),
-        ],
-    )
-    def test_ticks_need_a_right_where_everything_is_watched(
-        self, namespaces: list[str | None], clock: dict[str, str], expected: str
-    ) -> None:
-        watches = [
-            {"resource": "pods", "name": f"w{number}", "namespace": namespace}
-            for number, namespace in enumerate(namespaces)
-        ]
-        found = permissions(cluster="prod", clock=clock, watch=watches)
-        assert [one for one in found if "events" in one] == [f"{expected} list,watch events./watchslo-reads-nothing"]
-
-    def test_permission_covered_by_another_feature_is_not_repeated(self) -> None:
-        configuration = watching("events", "leases.coordination.k8s.io", "endpointslices.discovery.k8s.io")
-        assert permissions(**EACH, **configuration) == {
-            "* list,watch events",
-            "* list,watch leases.coordination.k8s.io",
-            "* list,watch endpointslices.discovery.k8s.io",
-        }
-        assert "# ticks, watches" in text(**configuration), "the comment names both features"
-
-    def test_apiserver_metrics_need_one_path(self) -> None:
-        wanted: dict[str, Any] = {"kubernetes": {"apiserverMetrics": True}}
-        assert permissions(**watching("pods"), **wanted) - permissions(**watching("pods")) == {"* get /metrics"}
-
-    @pytest.mark.parametrize("more", [{"clock": {"storage": "etcd"}}, {"limits": {"probesPerSecond": 0}}])
-    def test_storage_that_is_not_probed_needs_no_watch(self, more: dict[str, Any]) -> None:
-        assert permissions(**watching("pods"), **more) - permissions(**watching("pods")) == {
-            "default list events./watchslo-reads-nothing"
-        }
-
-    def test_apiservers_each_adds_the_verb_watch(self) -> None:
-        configuration = EACH | watching("pods") | {"clock": {"namespace": "quiet"}}
-        assert permissions(**configuration) == {
-            "* list,watch pods",
-            "quiet list,watch events./watchslo-reads-nothing",
-            "default list,watch endpointslices.discovery.k8s.io",
-            "kube-system list leases.coordination.k8s.io",
-        }
-
-    def test_kubernetes_authorization_needs_reviews(self) -> None:
-        configuration = watching("pods") | {"server": {"authorization": "kubernetes"}}
-        assert permissions(**configuration) - permissions(**watching("pods")) == {
-            "* create tokenreviews.authentication.k8s.io",
-            "* create subjectaccessreviews.authorization.k8s.io",
-        }
-
-    @pytest.mark.parametrize("kubernetes", [{}, {"kubeconfig": "k"}, {"context": "c"}])
-    def test_cluster_without_a_name_needs_the_uid_of_kube_system(self, kubernetes: dict[str, str]) -> None:
-        """A context of a kubeconfig is a name."""
-        named = watching("pods") | {"kubernetes": kubernetes}
-        unnamed = {key: value for key, value in named.items() if key != "cluster"}
-        added = permissions(**unnamed) - permissions(**named)
-        assert added == (set() if kubernetes else {"* get namespaces./kube-system"})
-
-    def test_namespaces_match_the_paths_that_are_read(self) -> None:
-        assert f"/namespaces/{required.SLICES_NAMESPACE}/endpointslices" in SLICES
-        assert f"/namespaces/{required.LEASES_NAMESPACE}/leases" in LEASES
+PODS = watching("pods")
+ALL = watching("*")
+SECRETS = RbacOptions(include_secrets=True)
+FEATURES = watching("events", "leases.coordination.k8s.io", "endpointslices.discovery.k8s.io")
 
 
-class TestResourceNames:
-    @pytest.mark.parametrize(
-        ("name", "expected"),
-        [
-            ("pods.v1", "pods"),
-            ("deployments.apps", "deployments.apps"),
-            ("deployments.v1.apps", "deployments.apps"),
-            ("leases.coordination.k8s.io", "leases.coordination.k8s.io"),
-            ("widgets.v1beta1.example.com", "widgets.example.com"),
-        ],
-    )
-    def test_name_with_group_needs_no_discovery(self, name: str, expected: str) -> None:
-        assert not needs_discovery(Config.model_validate(watching(name)))
-        assert f"* list,watch {expected}" in permissions(**watching(name))
+def found_permissions() -> dict[str, set[str]]:
+    """Return the permissions of each configuration, by what is special about it."""
+    return {
+        "pods": permissions(**PODS),
+        "pods and nodes of one namespace": permissions(**watching("pods", "nodes", namespace="web")),
+        "namespace web": permissions(**watching("pods", namespace="web")),
+        "namespaces web and shop": permissions(**in_namespaces("web", "shop")),
+        "namespace web, and all": permissions(**in_namespaces("web", None)),
+        "namespace web, with ticks in default": permissions(**in_namespaces("web"), clock={"namespace": "default"}),
+        "what other features need": permissions(**EACH, **FEATURES),
+        "metrics of apiservers": permissions(**PODS, kubernetes={"apiserverMetrics": True}),
+        "known storage": permissions(**PODS, clock={"storage": "etcd"}),
+        "no probes": permissions(**PODS, limits={"probesPerSecond": 0}),
+        "each apiserver": permissions(**EACH, **PODS, clock={"namespace": "quiet"}),
+        "authorization by Kubernetes": permissions(**PODS, server={"authorization": "kubernetes"}),
+        **{
+            f"no name of the cluster, but {kubernetes}": permissions(watch=PODS["watch"], kubernetes=kubernetes)
+            for kubernetes in ({}, {"kubeconfig": "k"}, {"context": "c"})
+        },
+        **{
+            name: permissions(**watching(name))
+            for name in ("pods.v1", "deployments.v1.apps", "leases.coordination.k8s.io", "widgets.v1beta1.example.com")
+        },
+        "deployments, whose group is discovered": permissions(CLUSTER, **watching("deployments")),
+        "ponds, whose scope is discovered": permissions(CLUSTER, **watching("ponds.tests.invalid", namespace="web")),
+        "widgets, which are not served": permissions(CLUSTER, **watching("widgets.example.com")),
+        "all, without secrets": permissions(CLUSTER, **ALL),
+        "all, with secrets": permissions(CLUSTER, SECRETS, **ALL),
+        "all, with secrets that are excluded": permissions(CLUSTER, SECRETS, **ALL, exclude=["secrets", "nodes"]),
+        "secrets without the option": permissions(**watching("secrets", "pods")),
+    }
 
-    @pytest.mark.parametrize("name", ["deployments", "*", "deployments.v1"])
-    def test_name_without_group_needs_discovery(self, name: str) -> None:
-        assert needs_discovery(Config.model_validate(watching(name)))
 
-    def test_served_name_gets_its_group_and_scope_from_discovery(self) -> None:
-        assert "* list,watch deployments.apps" in permissions(CLUSTER, **watching("deployments"))
-        assert "* list,watch ponds.tests.invalid" in permissions(
-            CLUSTER, **watching("ponds.tests.invalid", namespace="web")
-        )
-
-    def test_unserved_name_is_kept_with_group_and_refused_without(self) -> None:
-        assert "* list,watch widgets.example.com" in permissions(CLUSTER, **watching("widgets.example.com"))
-        with pytest.raises(ConfigError, match="serves no resource gadgets"):
-            permissions(CLUSTER, **watching("gadgets"))
+def test_permissions_match_golden_file(golden: Golden) -> None:
+    """`*` stands for the cluster, any other first word for a namespace."""
+    golden("rbac-permissions.txt", of_states({name: sorted(found) for name, found in found_permissions().items()}))
 
 
-class TestSecrets:
-    def test_secrets_are_left_out_with_a_notice(self) -> None:
-        configuration = watching("*")
-        assert permissions(CLUSTER, **configuration) == {
-            "* list,watch pods",
-            "* list,watch nodes",
-            "* list,watch events",
-            "* list,watch deployments.apps",
-            "* list,watch ponds.tests.invalid",
-            *APISERVER_COUNT,
-        }
-        assert f"# {LEFT_OUT}\n" in text(CLUSTER, **configuration)
+def test_roles_of_the_default_configuration(golden: Golden) -> None:
+    golden("rbac-defaults.yaml", text())
 
-    def test_secrets_are_included_by_option(self) -> None:
-        options = RbacOptions(include_secrets=True)
-        assert "* list,watch secrets" in permissions(CLUSTER, options, **watching("*"))
-        assert LEFT_OUT not in text(CLUSTER, options, **watching("*"))
 
-    def test_excluded_secrets_are_never_included(self) -> None:
-        configuration = watching("*") | {"exclude": ["secrets", "nodes"]}
-        assert "secrets" not in text(CLUSTER, RbacOptions(include_secrets=True), **configuration)
-        assert "nodes" not in text(CLUSTER, **configuration)
+def test_roles_of_a_configuration_with_all_features(golden: Golden) -> None:
+    configuration = EACH | {"watch": [{"resource": "*"}, {"resource": "pods", "namespace": "web", "name": "web"}]}
+    configuration |= {"clock": {"namespace": "quiet"}, "server": {"authorization": "kubernetes"}}
+    configuration |= {"kubernetes": {"apiservers": "each", "apiserverMetrics": True}}
+    options = RbacOptions("monitoring", "late", include_secrets=True)
+    golden("rbac-everything.yaml", text(CLUSTER, options, **configuration))
 
-    def test_named_secrets_are_left_out_without_the_option(self) -> None:
-        assert "* list,watch secrets" not in permissions(**watching("secrets", "pods"))
+
+def test_comment_names_both_features_that_need_a_permission() -> None:
+    assert "# ticks, watches" in text(**FEATURES)
+
+
+def test_namespaces_match_the_paths_that_are_read() -> None:
+    assert f"/namespaces/{required.SLICES_NAMESPACE}/endpointslices" in SLICES
+    assert f"/namespaces/{required.LEASES_NAMESPACE}/leases" in LEASES
+
+
+@pytest.mark.parametrize(
+    ("name", "needs"),
+    [
+        *((name, False) for name in ("pods.v1", "deployments.apps", "deployments.v1.apps", "widgets.v1beta1.x.com")),
+        *((name, True) for name in ("deployments", "*", "deployments.v1")),
+    ],
+)
+def test_only_a_name_without_group_needs_discovery(name: str, *, needs: bool) -> None:
+    assert needs_discovery(Config.model_validate(watching(name))) is needs
+
+
+def test_unserved_name_without_group_is_refused() -> None:
+    with pytest.raises(ConfigError, match="serves no resource gadgets"):
+        permissions(CLUSTER, **watching("gadgets"))
+
+
+def test_notice_says_that_secrets_are_left_out() -> None:
+    assert f"# {LEFT_OUT}\n" in text(CLUSTER, **ALL)
+    assert LEFT_OUT not in text(CLUSTER, SECRETS, **ALL)
 
 
 def test_each_role_is_bound_to_the_service_account() -> None:
