@@ -1,20 +1,26 @@
 """What changed between two pages of one process."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields
 
 import pytest
 
 from tests.conftest import GOLDEN
-from tests.support.transcripts import calls, replay, shown
+from tests.support.transcripts import calls, of_states, replay, shown
 from tests.unit.own_metrics.pages import STARTED, histogram, page, started
 from watchslo.own_metrics.history import PageHistory, figures
-from watchslo.snapshot import ApiserverFigures, HistogramReading, ResourceFigures
+from watchslo.snapshot import ApiserverFigures
 
 CPU = "process_cpu_seconds_total"
 LISTED = "apiserver_storage_list_returned_objects_total"
 FROM_CACHE = "apiserver_cache_list_returned_objects_total"
 DISPATCH = "apiserver_watch_events_dispatch_duration_seconds"
+ETCD = "etcd_request_duration_seconds"
+CACHE_REVISION = "apiserver_watch_cache_resource_version"
+RECEIVED = "apiserver_watch_cache_events_received_total"
+INFLIGHT = "apiserver_current_inflight_requests"
+REJECTED = "apiserver_flowcontrol_rejected_requests_total"
+QUEUED = "apiserver_flowcontrol_current_inqueue_requests"
 
 
 def change(before: str, after: str, seconds: float = 15.0) -> ApiserverFigures:
@@ -23,88 +29,67 @@ def change(before: str, after: str, seconds: float = 15.0) -> ApiserverFigures:
     return found
 
 
-def test_counters_are_subtracted_and_gauges_are_not() -> None:
-    inflight = "apiserver_current_inflight_requests"
-    rejected = "apiserver_flowcontrol_rejected_requests_total"
-    queued = "apiserver_flowcontrol_current_inqueue_requests"
-    found = change(
-        f"{CPU} 3\n{rejected} 5\n{inflight} 40\n{queued} 7\n", f"{CPU} 33\n{rejected} 9\n{inflight} 4\n{queued} 2\n"
-    )
-    assert found == ApiserverFigures(1_700_000_100.0, 15.0, rejected=4, inflight=4, queued=2, cpu=2.0)
-
-
-def test_page_without_a_figure_says_nothing_of_it() -> None:
-    assert change("", "") == ApiserverFigures(1_700_000_100.0, 15.0)
-
-
-def test_histogram_has_the_observations_in_between() -> None:
-    name = "etcd_request_duration_seconds"
-    before, after = (
-        histogram(name, "", counts, total=total) for counts, total in (((1, 1, 1, 2), 1.0), ((4, 5, 5, 7), 3.0))
-    )
-    assert change(before, after).etcd == HistogramReading((0.005, 0.1, 1.0), (3, 4, 4, 5), 2.0)
-    assert change("", before).etcd == HistogramReading((0.005, 0.1, 1.0), (1, 1, 1, 2), 1.0)
-    assert change(before, before).etcd is None
-
-
-def test_objects_of_lists_and_initial_events_are_summed() -> None:
-    before = f'{LISTED}{{resource="pods"}} 10\n{FROM_CACHE}{{resource="pods"}} 5\n'
-    after = f'{LISTED}{{resource="pods"}} 30\n{FROM_CACHE}{{resource="pods"}} 9\napiserver_init_events_total 7\n'
-    assert change(before, after).listed == 20 + 4 + 7
-
-
-def test_lists_from_the_cache_count_once_if_two_families_have_them() -> None:
-    """As in 1.37."""
-    before = f'{LISTED}{{storage="etcd"}} 1\n{LISTED}{{storage="watchcache"}} 2\n{FROM_CACHE} 2\n'
-    after = f'{LISTED}{{storage="etcd"}} 2\n{LISTED}{{storage="watchcache"}} 12\n{FROM_CACHE} 12\n'
-    assert change(before, after).listed == 11
-
-
-def test_lists_from_the_cache_alone_are_counted() -> None:
-    assert change(f"{FROM_CACHE} 2\n", f"{FROM_CACHE} 5\n").listed == 3
-
-
-def test_advance_of_a_watch_cache_is_counted_in_its_last_digits() -> None:
-    gauge = "apiserver_watch_cache_resource_version"
-    before = f'{gauge}{{resource="pods"}} 9.99999999999998e+14\n{gauge}{{resource="deployments.apps"}} 40\n'
-    after = f'{gauge}{{resource="pods"}} 5\n{gauge}{{resource="deployments.apps"}} 40\n'
-    found = change(before, after).resources
-    assert (found["pods"].advanced, found["deployments.apps"].advanced) == (7, 0)
-    assert change("", after).resources["pods"].advanced is None
-
-
-def test_figures_of_each_resource() -> None:
-    received = "apiserver_watch_cache_events_received_total"
-    before = f'{received}{{resource="pods"}} 4\n'
-    after = (
-        f'{received}{{resource="pods"}} 9\n'
+ONE, TWO = ((1, 1, 1, 2), 1.0), ((4, 5, 5, 7), 3.0)
+ETCD_BEFORE, ETCD_AFTER, ETCD_ROUNDED = (
+    histogram(ETCD, "", counts, total=total) for counts, total in (ONE, TWO, ((2, 2, 2, 3), 0.999))
+)
+ADVANCED = f'{CACHE_REVISION}{{resource="pods"}} 5\n{CACHE_REVISION}{{resource="deployments.apps"}} 40\n'
+CHANGES = {
+    "counters are subtracted and gauges are not": (
+        f"{CPU} 3\n{REJECTED} 5\n{INFLIGHT} 40\n{QUEUED} 7\n",
+        f"{CPU} 33\n{REJECTED} 9\n{INFLIGHT} 4\n{QUEUED} 2\n",
+    ),
+    "nothing": ("", ""),
+    "histograms have the observations in between": (ETCD_BEFORE, ETCD_AFTER),
+    "histogram that begins": ("", ETCD_BEFORE),
+    "histogram without an observation": (ETCD_BEFORE, ETCD_BEFORE),
+    "sum that falls by rounding": (ETCD_BEFORE, ETCD_ROUNDED),
+    "objects of lists and initial events are summed": (
+        f'{LISTED}{{resource="pods"}} 10\n{FROM_CACHE}{{resource="pods"}} 5\n',
+        f'{LISTED}{{resource="pods"}} 30\n{FROM_CACHE}{{resource="pods"}} 9\napiserver_init_events_total 7\n',
+    ),
+    "in 1.37, two families have the lists from the cache": (
+        f'{LISTED}{{storage="etcd"}} 1\n{LISTED}{{storage="watchcache"}} 2\n{FROM_CACHE} 2\n',
+        f'{LISTED}{{storage="etcd"}} 2\n{LISTED}{{storage="watchcache"}} 12\n{FROM_CACHE} 12\n',
+    ),
+    "lists from the cache alone": (f"{FROM_CACHE} 2\n", f"{FROM_CACHE} 5\n"),
+    "the advance of a watch cache is counted in its last digits": (
+        ADVANCED.replace(" 5\n", " 9.99999999999998e+14\n"),
+        ADVANCED,
+    ),
+    "revision of a watch cache that begins": ("", ADVANCED),
+    "figures of each resource": (
+        f'{RECEIVED}{{resource="pods"}} 4\n',
+        f'{RECEIVED}{{resource="pods"}} 9\n'
         'apiserver_terminated_watchers_total{resource="pods",reason="unresponsive"} 2\n'
         'apiserver_watch_cache_stalled_watchers{resource="deployments.apps"} 1\n'
-        + histogram(DISPATCH, 'resource="pods",stage="total"', (1, 2, 3, 4))
-    )
-    assert change(before, after).resources == {
-        "deployments.apps": ResourceFigures(parked=1),
-        "pods": ResourceFigures(
-            received=5, terminated=2, dispatch={"total": HistogramReading((0.005, 0.1, 1.0), (1, 2, 3, 4), 1.5)}
-        ),
-    }
+        + histogram(DISPATCH, 'resource="pods",stage="total"', (1, 2, 3, 4)),
+    ),
+}
+
+
+def lines_of(found: object) -> list[str]:
+    """Return the fields that are not as by default, one in a line."""
+    return [
+        f"{field.name}: {shown(value)}"
+        for field in fields(found)  # type: ignore[arg-type]
+        if (value := getattr(found, field.name)) != field.default and value != {}
+    ]
+
+
+def test_changes_match_golden_file(golden: Callable[[str, str], None]) -> None:
+    golden("metrics-changes.txt", of_states({name: lines_of(change(*pages)) for name, pages in CHANGES.items()}))
 
 
 @pytest.mark.parametrize(
     ("before", "after"),
     [
         (f"{CPU} 5\n", f"{CPU} 4\n"),
+        (histogram(ETCD, "", (2, 2, 2, 2)), histogram(ETCD, "", (1, 2, 3, 4))),
+        (histogram(ETCD, "", (0, 5, 5, 5)), histogram(ETCD, "", (4, 5, 9, 9))),
         (
-            histogram("etcd_request_duration_seconds", "", (2, 2, 2, 2)),
-            histogram("etcd_request_duration_seconds", "", (1, 2, 3, 4)),
-        ),
-        (
-            histogram("etcd_request_duration_seconds", "", (0, 5, 5, 5)),
-            histogram("etcd_request_duration_seconds", "", (4, 5, 9, 9)),
-        ),
-        (
-            histogram("etcd_request_duration_seconds", "", (2, 2, 2, 2)),
-            histogram("etcd_request_duration_seconds", "", (2, 2, 2, 2), edges=("0.1", "0.2", "0.3")),
+            histogram(ETCD, "", (2, 2, 2, 2)),
+            histogram(ETCD, "", (2, 2, 2, 2), edges=("0.1", "0.2", "0.3")),
         ),
     ],
     ids=["counter fell", "bucket fell", "buckets fell out of order", "other buckets"],
@@ -150,15 +135,3 @@ class Pages:
 
 def test_history_is_what_its_transcripts_say(golden: Callable[[str, str], None]) -> None:
     golden("page-history.txt", replay((GOLDEN / "page-history.txt").read_text(), lambda _: calls(Pages())))
-
-
-def test_sum_that_falls_by_rounding_is_zero() -> None:
-    name = "etcd_request_duration_seconds"
-    before, after = (
-        page(started(), histogram(name, "", (1, 1, 1, 1), total=1.0)),
-        page(started(), histogram(name, "", (2, 2, 2, 2), total=0.999), at=115.0),
-    )
-    found = figures(before, replace(after))
-    assert found is not None
-    assert found.etcd is not None
-    assert found.etcd.sum == 0.0
