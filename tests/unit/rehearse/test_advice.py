@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.support.transcripts import of_states
+from tests.unit.rehearse.conftest import PAGED
 from watchslo.model import Interval
 from watchslo.rehearse.advice import LONG_SECONDS, Advice, advise, headroom_sentence
 from watchslo.rehearse.headroom import Headroom
@@ -14,22 +15,6 @@ from watchslo.rehearse.outcome import Outcome, failing, outcomes
 from watchslo.rehearse.rehearsal import Rehearsal
 from watchslo.watch.failure import Reason, because
 
-PAGED = Rehearsal(
-    strategy="paged",
-    by="paged",
-    synced=1.5,
-    requests=11,
-    pages=10,
-    objects=5000,
-    size=18_000_000,
-    events=0,
-    waiting=0,
-    throttled=0,
-    expired_lists=0,
-    expired_watches=0,
-    fell_back=False,
-    failure=None,
-)
 TAIL = replace(PAGED, strategy="tail", by="tail", synced=0.005, requests=2, pages=1, objects=0)
 PARALLEL = replace(PAGED, strategy="parallel", by="parallel", synced=1.6, events=40, waiting=160_000)
 STREAM = replace(PAGED, strategy="stream", by="stream", synced=1.2, requests=1, pages=0, events=12)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.monitor.cluster import PODS, Cluster, Door
-from watchslo.model import SERVICE, Resource
+from tests.unit.monitor.cluster import PODS, Cluster
+from watchslo.model import Resource
 from watchslo.rehearse.apiserver_process import (
     NO_FIGURES,
     NO_RIGHT,
@@ -28,45 +28,39 @@ PROCESS = [
 READING = ProcessReading(6.5e8, 12.5, 1.76e9, ListCounts(0, 0))
 
 
-def test_process_is_read_from_its_three_lines() -> None:
-    assert parse_process(PROCESS, PODS) == READING
-
-
 @pytest.mark.parametrize("missing", range(3))
 def test_process_needs_all_three_lines(missing: int) -> None:
     assert parse_process(PROCESS[:missing] + PROCESS[missing + 1 :], PODS) is None
 
 
-@pytest.mark.parametrize("line", ["", "nonsense", "process_cpu_seconds_total many", 'apiserver_cache_list_total{ "'])
-def test_other_lines_do_not_matter(line: str) -> None:
-    assert parse_process([*PROCESS, line], PODS) == READING
+@pytest.mark.parametrize(
+    "others",
+    [[], *[[line] for line in ("", "nonsense", "process_cpu_seconds_total many", 'apiserver_cache_list_total{ "')]],
+)
+def test_process_is_read_from_its_three_lines(others: list[str]) -> None:
+    assert parse_process([*PROCESS, *others], PODS) == READING
 
 
 @pytest.mark.parametrize(
-    ("resource", "lines"),
+    "lines",
     [
-        (  # since 1.34
-            DEPLOYMENTS,
-            [
-                'apiserver_cache_list_total{group="apps",index="",resource="deployments"} 3',
-                'apiserver_cache_list_total{group="apps",index="f:x",resource="deployments"} 1',
-                'apiserver_cache_list_total{group="",index="",resource="deployments"} 50',
-                'apiserver_storage_list_total{group="apps",resource="deployments"} 2',
-            ],
-        ),
-        (  # before
-            DEPLOYMENTS,
-            [
-                'apiserver_cache_list_total{index="",resource_prefix="/deployments"} 4',
-                'apiserver_cache_list_total{index="",resource_prefix="/pods"} 50',
-                'apiserver_storage_list_total{resource="deployments.apps"} 2',
-                'apiserver_storage_list_total{resource="deployments"} 50',
-            ],
-        ),
+        [
+            'apiserver_cache_list_total{group="apps",index="",resource="deployments"} 3',
+            'apiserver_cache_list_total{group="apps",index="f:x",resource="deployments"} 1',
+            'apiserver_cache_list_total{group="",index="",resource="deployments"} 50',
+            'apiserver_storage_list_total{group="apps",resource="deployments"} 2',
+        ],
+        [
+            'apiserver_cache_list_total{index="",resource_prefix="/deployments"} 4',
+            'apiserver_cache_list_total{index="",resource_prefix="/pods"} 50',
+            'apiserver_storage_list_total{resource="deployments.apps"} 2',
+            'apiserver_storage_list_total{resource="deployments"} 50',
+        ],
     ],
+    ids=["since 1.34", "before"],
 )
-def test_lists_of_the_resource_are_counted(resource: Resource, lines: list[str]) -> None:
-    reading = parse_process([*PROCESS, *lines], resource)
+def test_lists_of_the_resource_are_counted(lines: list[str]) -> None:
+    reading = parse_process([*PROCESS, *lines], DEPLOYMENTS)
     assert reading is not None
     assert reading.lists == ListCounts(cache=4, etcd=2)
 
@@ -83,14 +77,13 @@ def test_cost_of_another_process_is_unknown() -> None:
     assert cost_between("why", READING).unknown == cost_between(READING, "why").unknown == "why"
 
 
-async def test_missing_right_or_figures_are_named(cluster: Cluster) -> None:
-    door: Any = Door(cluster, SERVICE, lambda *_: None)
-    assert await read_process(door, PODS) == NO_FIGURES
+async def test_missing_right_or_figures_are_named(client: Any, cluster: Cluster) -> None:
+    assert await read_process(client, PODS) == NO_FIGURES
     cluster.fail(Reason.FORBIDDEN, "metrics_page")
-    assert await read_process(door, PODS) == NO_RIGHT
+    assert await read_process(client, PODS) == NO_RIGHT
     cluster.fail(Reason.NOT_FOUND, "metrics_page")
-    assert await read_process(door, PODS) == "it serves no /metrics"
+    assert await read_process(client, PODS) == "it serves no /metrics"
     cluster.fail(Reason.TIMEOUT, "metrics_page")
-    why = await read_process(door, PODS)
+    why = await read_process(client, PODS)
     assert isinstance(why, str)
     assert not why.endswith(".")

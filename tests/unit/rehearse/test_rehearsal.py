@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from tests.unit.monitor.cluster import EVENTS, PODS, Cluster, Door, Watch, because_of, line
+from tests.unit.monitor.cluster import EVENTS, PODS, Cluster, Watch, because_of, line
 from watchslo.kube.call import Page
 from watchslo.kube.representation import Representation
-from watchslo.model import SERVICE
 from watchslo.rehearse.headroom import RehearsalRecord
 from watchslo.rehearse.rehearsal import Rehearsal, rehearse_once
 from watchslo.watch.failure import Failure, Reason
@@ -21,11 +20,6 @@ from watchslo.watch.strategy import CACHE, PARALLEL, STREAM, TAIL
 PAGE_SECONDS = 0.1
 END = {"resourceVersion": "103", "annotations": {"k8s.io/initial-events-end": "true"}}
 BOOKMARK = json.dumps({"type": "BOOKMARK", "object": {"metadata": END}}).encode() + b"\n"
-
-
-@pytest.fixture
-def client(cluster: Cluster) -> Any:
-    return Door(cluster, SERVICE, lambda *_: None)
 
 
 async def rehearse(strategy: Any, client: Any) -> Rehearsal:
@@ -133,22 +127,29 @@ async def headroom_after_rehearsals(client: Any, cluster: Cluster, *, drops: int
     return await record.end()
 
 
-async def test_headroom_is_never_estimated_beyond_the_rehearsals(client: Any, cluster: Cluster) -> None:
-    found = await headroom_after_rehearsals(client, cluster, drops=10)
-    assert (found.oldest, found.revisions, found.complete) == (60, 140, False)
-    assert (found.seconds.lower, found.seconds.upper) == (pytest.approx(10.0, abs=0.1), float("inf"))
-    assert found.about is None
-
-
-async def test_headroom_younger_than_the_rehearsals_is_proven(client: Any, cluster: Cluster) -> None:
-    found = await headroom_after_rehearsals(client, cluster, drops=95)
-    assert found.revisions == 55
-    assert (found.seconds.lower, found.seconds.upper) == pytest.approx((5.0, 6.0), abs=0.1)
-    assert found.about == pytest.approx(5.5, abs=0.1)
-
-
-async def test_unmoved_headroom_is_complete(client: Any, cluster: Cluster) -> None:
-    assert (await headroom_after_rehearsals(client, cluster)).complete
+@pytest.mark.parametrize(
+    ("drops", "revisions", "seconds", "about", "complete"),
+    [
+        (0, 150, (10.0, float("inf")), None, True),
+        (10, 140, (10.0, float("inf")), None, False),
+        (95, 55, (5.0, 6.0), 5.5, False),
+    ],
+    ids=["unmoved", "older than the rehearsals", "younger, so it is proven"],
+)
+async def test_headroom_is_never_estimated_beyond_the_rehearsals(
+    client: Any,
+    cluster: Cluster,
+    drops: int,
+    revisions: int,
+    seconds: tuple[float, float],
+    about: float | None,
+    *,
+    complete: bool,
+) -> None:
+    found = await headroom_after_rehearsals(client, cluster, drops=drops)
+    assert (found.oldest, found.revisions, found.complete) == (50 + drops, revisions, complete)
+    assert (found.seconds.lower, found.seconds.upper) == pytest.approx(seconds, abs=0.1)
+    assert found.about == (about and pytest.approx(about, abs=0.1))
 
 
 async def test_headroom_without_changes_has_no_estimate(client: Any, cluster: Cluster) -> None:

@@ -15,6 +15,7 @@ from rich.progress import Progress, TaskID
 
 from tests.unit.app.conftest import Run
 from tests.unit.monitor.cluster import PODS, Cluster, Door, Log, because_of, nowhere
+from tests.unit.rehearse.conftest import PAGED
 from watchslo.app.rehearse import rehearse
 from watchslo.app.session import INTERRUPTED
 from watchslo.cli.rehearse import STRATEGIES as NAMES
@@ -22,7 +23,7 @@ from watchslo.errors import WatchsloError
 from watchslo.kube.call import Page
 from watchslo.kube.client import TakePiece
 from watchslo.kube.credentials import ClusterPlace, PluginRun
-from watchslo.model import SERVICE, Resource
+from watchslo.model import Resource
 from watchslo.rehearse.census import Census, take_census
 from watchslo.rehearse.options import RehearseOptions
 from watchslo.rehearse.rehearsal import Rehearsal
@@ -33,22 +34,7 @@ from watchslo.watch.strategy import STRATEGIES
 OPTIONS = RehearseOptions(("pods",), strategies=("tail", "paged"))
 EVERYTHING = replace(OPTIONS, resources=(), every=True)
 OBJECTS = 6
-RUN = Rehearsal(
-    strategy="stream",
-    by="stream",
-    synced=0.5,
-    requests=1,
-    pages=0,
-    objects=OBJECTS,
-    size=1000,
-    events=0,
-    waiting=0,
-    throttled=0,
-    expired_lists=0,
-    expired_watches=0,
-    fell_back=False,
-    failure=None,
-)
+RUN = replace(PAGED, strategy="stream", by="stream", synced=0.5)
 Rehearse = Callable[..., int]
 METRICS = """\
 process_cpu_seconds_total {cpu}
@@ -95,33 +81,31 @@ def ask(monkeypatch: pytest.MonkeyPatch, run_jumping: Run, log: Log, objects: di
     return ask
 
 
-def test_first_line_names_context_and_server(
-    ask: Rehearse, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    place = ClusterPlace("prod", "https://prod.example.com:6443")
-    monkeypatch.setattr("watchslo.app.rehearse.connect", lambda *_: nowhere(place))
-    ask(replace(OPTIONS, dry_run=True))
-    assert capsys.readouterr().out.splitlines()[0] == "Context prod: https://prod.example.com:6443"
+PROD = ClusterPlace("prod", "https://prod.example.com:6443")
 
 
 @pytest.mark.parametrize(
-    ("place", "named"),
+    ("place", "named", "line"),
     [
-        (ClusterPlace("prod", "https://prod.example.com:6443"), ("prod", "https://prod.example.com:6443")),
-        (ClusterPlace(None, "https://10.96.0.1:443"), (None, "https://10.96.0.1:443")),
-        (None, (None, None)),
+        (PROD, ["prod", PROD.server], "Context prod: https://prod.example.com:6443"),
+        (ClusterPlace(None, "https://10.96.0.1:443"), [None, "https://10.96.0.1:443"], "Service account of this pod: "),
+        (None, [None, None], ""),
     ],
 )
-def test_json_names_context_and_server(
+def test_first_line_and_json_name_context_and_server(
     ask: Rehearse,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     place: ClusterPlace | None,
-    named: tuple[str | None, str | None],
+    named: list[str | None],
+    line: str,
 ) -> None:
     monkeypatch.setattr("watchslo.app.rehearse.connect", lambda *_: nowhere(place))
-    ask(replace(OPTIONS, resources=("pods", "nodes"), dry_run=True), "json")
-    assert [(one["context"], one["server"]) for one in json.loads(capsys.readouterr().out)] == [named] * 2
+    options = replace(OPTIONS, resources=("pods", "nodes"), dry_run=True)
+    ask(options)
+    assert capsys.readouterr().out.splitlines()[0].startswith(line)
+    ask(options, "json")
+    assert [[one["context"], one["server"]] for one in json.loads(capsys.readouterr().out)] == [named] * 2
 
 
 def test_login_by_a_plugin_is_waited_for_and_named(
@@ -191,44 +175,44 @@ def drop_changes(scene: Scene) -> None:
     when_a_watch_opens(scene.cluster, lambda: setattr(scene.cluster, "oldest", 70))
 
 
-def change_before_each_list(scene: Scene) -> None:
+def before_each_list(patch: pytest.MonkeyPatch, happen: Callable[[ListRequest], Failure | None]) -> None:
+    """Call `happen` with each request for a list, whose failure is the answer."""
     answer = Door.list_page
 
-    async def list_page(door: Door, *question: Any, **options: Any) -> Page | Failure:
-        door.cluster.revision += 1
-        return await answer(door, *question, **options)
+    async def list_page(*question: Any, **options: Any) -> Page | Failure:
+        return happen(question[4]) or await answer(*question, **options)
 
-    scene.patch.setattr(Door, "list_page", list_page)
+    patch.setattr(Door, "list_page", list_page)
+
+
+def change_before_each_list(scene: Scene) -> None:
+    def change(_: ListRequest) -> None:
+        scene.cluster.revision += 1
+
+    before_each_list(scene.patch, change)
 
 
 def throttle_once(scene: Scene) -> None:
-    answer = Door.list_page
     throttled = iter([because_of(Reason.THROTTLED)])
-
-    async def list_page(*question: Any, **options: Any) -> Page | Failure:
-        return next(throttled, None) or await answer(*question, **options)
-
-    scene.patch.setattr(Door, "list_page", list_page)
+    before_each_list(scene.patch, lambda _: next(throttled, None))
 
 
 def meter(scene: Scene) -> dict[str, float]:
     """Show an apiserver that takes 0.01 s of CPU for each read of its metrics, and 0.2 s for each list."""
     figures = {"cpu": 1.0, "memory": 5e8, "started": 1e9, "cached": 100.0}
-    answer = Door.list_page
 
     async def read_metrics(door: Door, take: TakePiece) -> None:
         await door._answer("metrics_page")
         figures["cpu"] += 0.01
         await take(METRICS.format(**figures).encode())
 
-    async def list_page(*question: Any, **options: Any) -> Page | Failure:
+    def count(_: ListRequest) -> None:
         figures["cpu"] += 0.2
         figures["memory"] += 1e6
         figures["cached"] += 1
-        return await answer(*question, **options)
 
     scene.patch.setattr(Door, "read_metrics", read_metrics)
-    scene.patch.setattr(Door, "list_page", list_page)
+    before_each_list(scene.patch, count)
     return figures
 
 
@@ -272,23 +256,23 @@ def be_limited(**limits: float) -> Callable[[Scene], None]:
     return prepare
 
 
-PAGED = replace(OPTIONS, strategies=("paged",))
+PAGED_ALONE = replace(OPTIONS, strategies=("paged",))
 CASES = {
     "two-strategies": Case(OPTIONS, lambda scene: scene.cluster.fail(Reason.FORBIDDEN, "metrics_page")),
-    "first-watch-expires": Case(replace(PAGED, repeat=2), expire_first_watch, "json"),
-    "apiserver-drops-changes": Case(replace(PAGED, repeat=2), drop_changes, "json"),
+    "first-watch-expires": Case(replace(PAGED_ALONE, repeat=2), expire_first_watch, "json"),
+    "apiserver-drops-changes": Case(replace(PAGED_ALONE, repeat=2), drop_changes, "json"),
     "uncached-resource": Case(replace(OPTIONS, resources=("events",)), output="json"),
-    "two-resources": Case(replace(PAGED, resources=("pods", "nodes", "pods"), repeat=3)),
-    "each-watch-expires": Case(PAGED, refuse_watches),
-    "one-429": Case(PAGED, throttle_once),
+    "two-resources": Case(replace(PAGED_ALONE, resources=("pods", "nodes", "pods"), repeat=3)),
+    "each-watch-expires": Case(PAGED_ALONE, refuse_watches),
+    "one-429": Case(PAGED_ALONE, throttle_once),
     "watch-closes-at-once": Case(
         replace(OPTIONS, strategies=("tail",)),
         lambda scene: when_a_watch_opens(scene.cluster, lambda: scene.cluster.send(PODS, ENDED), times=1),
     ),
-    "watch-hangs": Case(PAGED, lambda scene: scene.cluster.hanging.add("watch")),
+    "watch-hangs": Case(PAGED_ALONE, lambda scene: scene.cluster.hanging.add("watch")),
     "metered": Case(OPTIONS, meter),
     "metered-as-json": Case(OPTIONS, meter, "json"),
-    "another-process": Case(PAGED, replace_process, "json"),
+    "another-process": Case(PAGED_ALONE, replace_process, "json"),
     "refused-by-etcd": Case(OPTIONS, lambda scene: scene.cluster.uncached.add("pods"), "json"),
     "one-namespace": Case(
         replace(OPTIONS, namespace="mine"),
@@ -399,13 +383,7 @@ def test_relist_asks_for_the_revision_of_the_cache(
     ask: Rehearse, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[ListRequest] = []
-    answer = Door.list_page
-
-    async def list_page(*question: Any, **options: Any) -> Page | Failure:
-        asked.append(question[4])
-        return await answer(*question, **options)
-
-    monkeypatch.setattr(Door, "list_page", list_page)
+    before_each_list(monkeypatch, asked.append)
     cluster.link_late["service"] = 1.0  # its cache is behind etcd
     monkeypatch.setattr(cluster, "revision_at", lambda *_: 77)
     assert ask(replace(OPTIONS, strategies=("relist", "relist-paged"))) == 0
@@ -416,27 +394,21 @@ def test_relist_asks_for_the_revision_of_the_cache(
     ]
 
 
-@pytest.fixture
-def door(cluster: Cluster) -> Any:
-    return Door(cluster, SERVICE, lambda *_: None)
-
-
-async def test_count_of_invalid_answer_is_a_failure(door: Any) -> None:
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (b"<html>", Reason.GARBAGE),
+        (b'{"kind":"PartialObjectMetadataList","metadata":{"resourceVersion":"100"},"items":null}', Census(0)),
+    ],
+    ids=["no JSON", "null"],
+)
+async def test_census_of_an_odd_answer(client: Any, answer: bytes, expected: Reason | Census) -> None:
     async def page(*_: object) -> bytes:
-        return b"<html>"
+        return answer
 
-    door.document = page
-    counted = await take_census(door, PODS, None, sizes=False)
-    assert isinstance(counted, Failure)
-    assert counted.reason is Reason.GARBAGE
-
-
-async def test_count_of_null_items_is_0(door: Any) -> None:
-    async def page(*_: object) -> bytes:
-        return b'{"kind":"PartialObjectMetadataList","metadata":{"resourceVersion":"100"},"items":null}'
-
-    door.document = page
-    assert await take_census(door, PODS, None, sizes=False) == Census(0)
+    client.document = page
+    counted = await take_census(client, PODS, None, sizes=False)
+    assert (counted.reason if isinstance(counted, Failure) else counted) == expected
 
 
 def when_a_watch_opens(cluster: Cluster, happen: Callable[[], None], *, after: int = 0, times: int = 1) -> None:

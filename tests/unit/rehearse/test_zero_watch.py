@@ -7,16 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.unit.monitor.cluster import PODS, Cluster, Door, Watch, because_of, line
-from watchslo.model import SERVICE
+from tests.unit.monitor.cluster import PODS, Cluster, Watch, because_of, line
 from watchslo.rehearse.rehearsal import Rehearsal
 from watchslo.rehearse.zero_watch import PATIENT_SECONDS, rehearse_zero
-from watchslo.watch.failure import ENDED, Reason
-
-
-@pytest.fixture
-def client(cluster: Cluster) -> Any:
-    return Door(cluster, SERVICE, lambda *_: None)
+from watchslo.watch.failure import ENDED, Failure, Reason
 
 
 async def rehearse(client: Any, expected: int = 4) -> Rehearsal:
@@ -76,18 +70,23 @@ async def test_refused_watch_is_a_failure(client: Any, cluster: Cluster) -> None
     assert (await rehearse(client)).hopeless
 
 
-async def test_error_or_end_before_the_objects_are_complete_is_a_failure(client: Any, cluster: Cluster) -> None:
-    status = {"kind": "Status", "code": 410, "reason": "Expired"}
-    error = json.dumps({"type": "ERROR", "object": status}).encode() + b"\n"
-    opened(cluster, lambda watch: watch.send(line("ADDED", 90) + error))
+EXPIRED = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}}
+
+
+@pytest.mark.parametrize(
+    ("sent", "reason", "objects"),
+    [
+        (line("ADDED", 90) + json.dumps(EXPIRED).encode() + b"\n", Reason.EXPIRED, 1),
+        (ENDED, ENDED.reason, 0),
+        (because_of(Reason.RESET), Reason.RESET, 0),
+    ],
+    ids=["410", "end", "reset"],
+)
+async def test_error_or_end_before_the_objects_are_complete_is_a_failure(
+    client: Any, cluster: Cluster, sent: bytes | Failure, reason: Reason, objects: int
+) -> None:
+    opened(cluster, lambda watch: watch.send(sent))
     run = await rehearse(client)
-    assert (run.synced, run.expired_watches, run.objects) == (None, 1, 1)
-    cluster.watches.clear()
-    opened(cluster, lambda watch: watch.send(ENDED))
-    run = await rehearse(client)
-    assert (run.synced, run.failure) == (None, ENDED)
-    cluster.watches.clear()
-    opened(cluster, lambda watch: watch.send(because_of(Reason.RESET)))
-    run = await rehearse(client)
+    assert (run.synced, run.objects, run.expired_watches) == (None, objects, reason is Reason.EXPIRED)
     assert run.failure is not None
-    assert run.failure.reason is Reason.RESET
+    assert run.failure.reason is reason
