@@ -23,6 +23,7 @@ from watchslo.kube.client import Client
 from watchslo.kube.credentials import Access, Credentials, CredentialSource
 from watchslo.kube.discovery import Discovery
 from watchslo.kube.limiter import Limiter
+from watchslo.kube.proxy_rule import DIRECT
 from watchslo.kube.representation import Representation
 from watchslo.kube.reviews import ReviewedAccess, may, review
 from watchslo.kube.watch_response import WatchResponse
@@ -262,6 +263,18 @@ ASKS: dict[str, Callable[[Client], Awaitable[object]]] = {
 async def client(server: Server, known: Known) -> AsyncIterator[Client]:
     async with Client(connection_to(server.url, known), Limiter(10_000), known.observe) as client:
         yield client
+
+
+def described(access: Access) -> list[str]:
+    """Return an access in lines: its address, then its headers."""
+    if access.tls is None:
+        tls = "no TLS"
+    else:
+        source = "one authority" if len(access.tls.get_ca_certs()) == 1 else "authorities of the system"
+        tls = source if access.tls.check_hostname else "no verification"
+    name = f", as {access.server_name}" if access.server_name else ""
+    proxy = f", by {access.proxy.fixed or access.proxy.https}" if access.proxy != DIRECT else ""
+    return [f"{access.url}, {tls}{name}{proxy}", *(f"{key}: {value}" for key, value in access.headers)]
 
 
 async def renewed(connection: CredentialSource) -> Access:

@@ -1,13 +1,17 @@
+"""Which cluster is chosen, and the credentials of a pod that are rotated."""
+
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
 from tests.support.certs import Authority
-from tests.unit.kube.conftest import renewed
+from tests.support.transcripts import of_states
+from tests.unit.kube.conftest import described, renewed
 from watchslo.errors import ConnectError
 from watchslo.kube.connect import connect
-from watchslo.kube.proxy_rule import DIRECT, ProxyRule
 
 POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 
@@ -30,31 +34,53 @@ def kubeconfig(path: Path, server: str) -> str:
     return str(path)
 
 
-class TestInCluster:
-    async def test_access(self, service_account: Path) -> None:
-        access = await connect(environ=POD, service_account=service_account).access()
-        assert access.url == "https://10.96.0.1:443"
-        assert access.headers == (("Authorization", "Bearer abc"),)
-        assert access.tls is not None
-        assert access.proxy == DIRECT
+PROXY = {"HTTPS_PROXY": "http://proxy:3128"}
+SERVICE = "KUBERNETES_SERVICE_HOST"
+PORT = "KUBERNETES_SERVICE_PORT"
+CASES: dict[str, tuple[str | None, str | None, dict[str, str], str]] = {
+    "pod": (None, None, POD, "pod"),
+    "pod with IPv6": (None, None, {SERVICE: "fd00::1", PORT: "443"}, "pod"),
+    "pod with a name of the service": (None, None, {SERVICE: "kubernetes.default", PORT: "6443"}, "pod"),
+    "pod without a port": (None, None, {SERVICE: "10.96.0.1", PORT: ""}, "pod"),
+    "pod behind a proxy": (None, None, POD | PROXY, "pod"),
+    "empty token": (None, None, POD, "empty token"),
+    "no authority": (None, None, POD, "no authority"),
+    "pod without a token": (None, None, POD, "no token"),
+    "named kubeconfig in a pod": ("FOLDER/named", None, POD, "pod"),
+    "named context in a pod": (None, "d", POD | {"HOME": "FOLDER/home"}, "pod"),
+    "pod without a token, but with a kubeconfig": (None, None, POD | {"HOME": "FOLDER/home"}, "no token"),
+    "$KUBECONFIG": (None, None, {"HOME": "FOLDER/home", "KUBECONFIG": "FOLDER/absent:FOLDER/named"}, "no token"),
+    "nothing": (None, None, {"HOME": "FOLDER/nowhere"}, "no token"),
+    "absent files in $KUBECONFIG": (None, None, {"HOME": "FOLDER/home", "KUBECONFIG": "/nowhere:/neither"}, "no token"),
+    "absent kubeconfig": ("FOLDER/absent", None, {}, "no token"),
+}
+"""The kubeconfig, the context, the environment and the service account, by what is special about them."""
 
-    @pytest.mark.parametrize(
-        ("host", "port", "url"),
-        [
-            ("fd00::1", "443", "https://[fd00::1]:443"),
-            ("kubernetes.default", "6443", "https://kubernetes.default:6443"),
-            ("10.96.0.1", "", "https://10.96.0.1:443"),
-        ],
-    )
-    async def test_address(self, service_account: Path, host: str, port: str, url: str) -> None:
-        environ = {"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
-        assert (await connect(environ=environ, service_account=service_account).access()).url == url
 
-    async def test_proxy(self, service_account: Path) -> None:
-        environ = POD | {"HTTPS_PROXY": "http://proxy:3128"}
-        access = await connect(environ=environ, service_account=service_account).access()
-        assert access.proxy == ProxyRule(https="http://proxy:3128")
+async def test_connections_match_golden_file(
+    tmp_path: Path, service_account: Path, golden: Callable[[str, str], None]
+) -> None:
+    folders = {name: tmp_path / name for name in ("pod", "empty token", "no authority", "no token")}
+    for folder in folders.values():
+        shutil.copytree(service_account, folder)
+    (folders["empty token"] / "token").write_text("")
+    (folders["no authority"] / "ca.crt").unlink()
+    (folders["no token"] / "token").unlink()
+    kubeconfig(tmp_path / "home" / ".kube" / "config", "http://home")
+    kubeconfig(tmp_path / "named", "http://named")
+    states = {}
+    for name, (given, context, environ, account) in CASES.items():
+        path = given and given.replace("FOLDER", str(tmp_path))
+        named = {key: text.replace("FOLDER", str(tmp_path)) for key, text in environ.items()}
+        try:
+            connection = connect(path, context, named, folders[account])
+            states[name] = described(await connection.access())
+        except ConnectError as error:
+            states[name] = [str(error).replace(str(tmp_path), "FOLDER")]
+    golden("kube/connections.txt", of_states(states))
 
+
+class TestRotation:
     async def test_rotated_token(self, service_account: Path) -> None:
         connection = connect(environ=POD, service_account=service_account)
         await connection.access()
@@ -82,65 +108,6 @@ class TestInCluster:
             fresh.replace(path)
         assert await renewed(connection) is before
         assert changes == []
-
-    async def test_empty_token_is_refused(self, service_account: Path) -> None:
-        (service_account / "token").write_text("")
-        with pytest.raises(ConnectError, match="token: contains no token; put one there"):
-            await connect(environ=POD, service_account=service_account).access()
-
-    async def test_missing_authority_is_refused(self, service_account: Path) -> None:
-        (service_account / "ca.crt").unlink()
-        with pytest.raises(ConnectError, match=r"ca\.crt: contains no CA certificate"):
-            await connect(environ=POD, service_account=service_account).access()
-
-    def test_pod_without_token_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(ConnectError, match="give the pod a service account and mount its token"):
-            connect(environ=POD | {"HOME": str(tmp_path)}, service_account=tmp_path)
-
-
-class TestChoice:
-    async def test_named_kubeconfig_is_preferred(self, tmp_path: Path, service_account: Path) -> None:
-        named = kubeconfig(tmp_path / "named", "http://named")
-        assert (await connect(named, environ=POD, service_account=service_account).access()).url == "http://named"
-
-    async def test_named_context_selects_a_kubeconfig(self, tmp_path: Path, service_account: Path) -> None:
-        kubeconfig(tmp_path / ".kube" / "config", "http://home")
-        connection = connect(None, "d", POD | {"HOME": str(tmp_path)}, service_account)
-        assert (await connection.access()).url == "http://home"
-
-    async def test_kubeconfig_is_used_in_a_pod_without_token(self, tmp_path: Path) -> None:
-        kubeconfig(tmp_path / ".kube" / "config", "http://home")
-        connection = connect(environ=POD | {"HOME": str(tmp_path)}, service_account=tmp_path)
-        assert (await connection.access()).url == "http://home"
-
-    async def test_kubeconfig_variable_is_preferred_to_home(self, tmp_path: Path) -> None:
-        kubeconfig(tmp_path / ".kube" / "config", "http://home")
-        named = kubeconfig(tmp_path / "named", "http://named")
-        environ = {"HOME": str(tmp_path), "KUBECONFIG": f"{tmp_path / 'absent'}:{named}"}
-        assert (await connect(environ=environ, service_account=tmp_path).access()).url == "http://named"
-
-    @pytest.mark.parametrize(
-        ("environ", "message"),
-        [
-            (
-                {},
-                r"no cluster: this is not a pod, and there is no ~/\.kube/config; name a kubeconfig with",
-            ),
-            (
-                {"KUBECONFIG": "/nowhere:/neither"},
-                "no cluster: \\$KUBECONFIG names /nowhere:/neither, which does not exist; ",
-            ),
-        ],
-    )
-    def test_no_cluster_is_refused(self, tmp_path: Path, environ: dict[str, str], message: str) -> None:
-        with pytest.raises(ConnectError, match=f"^{message}"):
-            connect(environ={"HOME": str(tmp_path), **environ}, service_account=tmp_path)
-
-    def test_missing_kubeconfig_is_refused(self, tmp_path: Path) -> None:
-        path = str(tmp_path / "absent")
-        with pytest.raises(ConnectError) as caught:
-            connect(path, environ={}, service_account=tmp_path)
-        assert str(caught.value) == f"{path}: no such kubeconfig; name a file that exists"
 
 
 @pytest.mark.parametrize(("mode", "is_warned"), [(0o600, False), (0o644, False), (0o646, True), (0o666, True)])

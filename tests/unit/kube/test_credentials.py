@@ -161,13 +161,6 @@ class TestTls:
         assert not context.verify_flags & ssl.VERIFY_X509_STRICT
         assert len(context.get_ca_certs()) == 1
 
-    def test_can_skip_verification(self, authority: Authority) -> None:
-        context = tls_context(str(authority.ca), verify=False)
-        assert context.verify_mode is ssl.CERT_NONE
-
-    def test_system_authorities(self) -> None:
-        assert tls_context(None).verify_mode is ssl.CERT_REQUIRED
-
     @pytest.mark.parametrize("content", [None, b"", b"no certificate"])
     def test_invalid_authority_is_refused(self, tmp_path: Path, content: bytes | None) -> None:
         ca = tmp_path / "ca.crt"
@@ -183,28 +176,22 @@ class TestTls:
             tls_context(str(authority.ca), str(one.certificate), str(other.key))
 
 
-class TestVerification:
-    """Credentials go to announced addresses only if the server's certificate is verified."""
+@pytest.mark.parametrize(
+    ("tls", "verified"),
+    [(tls_context(None), True), (tls_context(None, verify=False), False), (None, False), (ConnectError("none"), False)],
+    ids=["verified", "skipped verification", "plain HTTP", "no credentials"],
+)
+async def test_credentials_are_verified_only_by_a_verified_certificate(
+    tls: ssl.SSLContext | ConnectError | None, *, verified: bool
+) -> None:
+    """Credentials go to announced addresses only if they are."""
 
-    @staticmethod
-    async def are_verified(tls: ssl.SSLContext | None) -> bool:
-        async def load() -> Credentials:
-            return Credentials(Access("https://apiserver", tls=tls), {})
+    async def load() -> Credentials:
+        if isinstance(tls, ConnectError):
+            raise tls
+        return Credentials(Access("https://apiserver", tls=tls), {})
 
-        return await CredentialSource(load).are_verified()
-
-    async def test_verified_certificates_are_recognised(self) -> None:
-        assert await self.are_verified(tls_context(None))
-
-    async def test_skipped_verification_and_plain_http_are_recognised(self) -> None:
-        assert not await self.are_verified(tls_context(None, verify=False))
-        assert not await self.are_verified(None)
-
-    async def test_missing_credentials_are_not_verified(self) -> None:
-        async def fail() -> Credentials:
-            raise ConnectError("no credentials")
-
-        assert not await CredentialSource(fail).are_verified()
+    assert await CredentialSource(load).are_verified() is verified
 
 
 class TestTlsMaker:

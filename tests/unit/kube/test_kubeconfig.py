@@ -13,12 +13,11 @@ import pytest
 
 from tests.support.certs import Authority, Pair
 from tests.support.transcripts import of_states
-from tests.unit.kube.conftest import renewed
+from tests.unit.kube.conftest import described, renewed
 from watchslo.errors import ConnectError
 from watchslo.kube import exec_plugin as plugin_module
 from watchslo.kube.credentials import Access, CredentialSource
 from watchslo.kube.kubeconfig import connect_by_kubeconfig
-from watchslo.kube.proxy_rule import DIRECT
 
 SECRET = "hush-hush"
 BLOCK = """current-context: prod
@@ -195,18 +194,6 @@ def accepted(authority: Authority, pair: Pair) -> dict[str, object]:
     }
 
 
-def said(access: Access) -> list[str]:
-    """Return an access in lines: its address, then its headers."""
-    if access.tls is None:
-        tls = "no TLS"
-    else:
-        source = "one authority" if len(access.tls.get_ca_certs()) == 1 else "authorities of the system"
-        tls = source if access.tls.check_hostname else "no verification"
-    name = f", as {access.server_name}" if access.server_name else ""
-    proxy = f", by {access.proxy.fixed or access.proxy.https}" if access.proxy != DIRECT else ""
-    return [f"{access.url}, {tls}{name}{proxy}", *(f"{key}: {value}" for key, value in access.headers)]
-
-
 async def test_accesses_match_golden_file(
     tmp_path: Path, authority: Authority, pair: Pair, golden: Callable[[str, str], None]
 ) -> None:
@@ -216,9 +203,11 @@ async def test_accesses_match_golden_file(
     (tmp_path / "1" / "me.crt").write_bytes(pair.certificate.read_bytes())
     (tmp_path / "1" / "me.key").write_bytes(pair.key.read_bytes())
     (tmp_path / "empty").write_text("")
-    states = {name: said(await access_by(tmp_path, content)) for name, content in accepted(authority, pair).items()}
+    states = {
+        name: described(await access_by(tmp_path, content)) for name, content in accepted(authority, pair).items()
+    }
     for name, proxy in (("proxy of the environment", {}), ("proxy of both", {"proxy-url": "http://file:1"})):
-        states[name] = said(await access_by(tmp_path, config({}, **proxy), environ=ENVIRON))
+        states[name] = described(await access_by(tmp_path, config({}, **proxy), environ=ENVIRON))
     golden("kube/accesses.txt", of_states(states))
 
 
@@ -389,7 +378,7 @@ class TestPlugins:
         states = {}
         for name, (script, more) in self.cases(pair).items():
             try:
-                states[name] = said(await access_by(tmp_path, config(self.plugin(tmp_path, script, **more))))
+                states[name] = described(await access_by(tmp_path, config(self.plugin(tmp_path, script, **more))))
             except ConnectError as error:
                 states[name] = [str(error).replace(str(tmp_path), "FOLDER")]
         text = of_states(states)
