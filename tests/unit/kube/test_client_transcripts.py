@@ -262,6 +262,35 @@ FAILURES: dict[str, tuple[Ask, list[bytes | Reply]]] = {
 }
 
 
+ALLOWED = {"status": {"allowed": True, "denied": True}}
+DENIED = {"status": {"allowed": False, "reason": "RBAC"}}
+UNKNOWN_USERS: tuple[dict[str, object], ...] = (
+    {},
+    {"authenticated": False},
+    {"error": "[invalid bearer token, service account token has expired]"},
+    {"authenticated": False, "user": {}, "error": "token audiences are invalid"},
+)
+REVIEWED: dict[str, tuple[Ask, list[object]]] = {
+    "known user who may": (reviewing, [{"status": {"authenticated": True, "user": USER}}, ALLOWED]),
+    "known user who may not": (reviewing, [{"status": {"authenticated": True, "user": USER}}, DENIED]),
+    "user without uid, groups and extra": (
+        reviewing,
+        [{"status": {"authenticated": True, "user": {"username": "a"}}}, ALLOWED],
+    ),
+    **{f"status {status}": (reviewing, [{"status": status}]) for status in UNKNOWN_USERS},
+    "this identity may": (lambda client: may(client, ONE_NAME), [ALLOWED]),
+    "this identity may not": (lambda client: may(client, ONE_NAME), [DENIED]),
+}
+
+
+async def test_reviews_match_golden_file(server: Server, golden: Callable[[str, str], None]) -> None:
+    states = {}
+    for name, (ask, documents) in REVIEWED.items():
+        found, client = await ask_alone(ask, server, *(json_answer(one, "201 Created") for one in documents))
+        states[name] = [str(found), f"counted: {', '.join(' '.join(key) for key in client.requests)}"]
+    golden("kube/reviews.txt", of_states(states))
+
+
 async def test_failures_match_golden_file_and_name_no_object(
     server: Server, monkeypatch: pytest.MonkeyPatch, golden: Callable[[str, str], None]
 ) -> None:

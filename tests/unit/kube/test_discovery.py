@@ -260,12 +260,22 @@ UNAGGREGATED = {
 
 
 class TestUnaggregated:
-    async def test_group_without_an_answer_is_stale(self, apiserver: Apiserver) -> None:
+    @pytest.mark.parametrize(
+        ("odd", "stale", "incomplete"),
+        [
+            (answer(b"", "503 Service Unavailable"), ("example.com/v1",), []),
+            (answer(b'{"resources":"odd"}'), (), ["example.com"]),
+        ],
+        ids=["no answer", "unreadable"],
+    )
+    async def test_group_version_without_a_good_answer_keeps_its_resources(
+        self, apiserver: Apiserver, odd: bytes, stale: tuple[str, ...], incomplete: list[str]
+    ) -> None:
         before = await apiserver.catalogue(UNAGGREGATED)
-        silent = UNAGGREGATED | {"/apis/example.com/v1": answer(b"", "503 Service Unavailable")}
-        catalogue = await apiserver.catalogue(silent)
+        catalogue = await apiserver.catalogue(UNAGGREGATED | {"/apis/example.com/v1": odd})
         assert catalogue.expand() == before.expand()
-        assert catalogue.stale == ("example.com/v1",)
+        assert catalogue.stale == stale
+        assert [group.name for group in catalogue.incomplete if group.why == UNREADABLE] == incomplete
 
     def test_preferred_version_comes_first(self) -> None:
         body = UNAGGREGATED["/apis"].partition(b"\r\n\r\n")[2]
@@ -374,13 +384,6 @@ class TestOddDocuments:
         catalogue = await apiserver.catalogue({"/api": answer(json.dumps(core).encode()), "/apis": answer(GROUPS)})
         assert catalogue.expand() == CATALOGUE.expand()
         assert [group.name for group in catalogue.incomplete] == ["core"]
-
-    async def test_group_version_that_becomes_unreadable_keeps_its_resources(self, apiserver: Apiserver) -> None:
-        before = await apiserver.catalogue(UNAGGREGATED)
-        odd = UNAGGREGATED | {"/apis/example.com/v1": answer(b'{"resources":"odd"}')}
-        catalogue = await apiserver.catalogue(odd)
-        assert catalogue.expand() == before.expand()
-        assert [group.name for group in catalogue.incomplete] == ["example.com"]
 
     @given(st.data())
     def test_odd_entries_anywhere_never_change_what_the_others_give(self, data: st.DataObject) -> None:

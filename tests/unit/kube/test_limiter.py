@@ -14,19 +14,13 @@ TICK, OTHER, AUDIT, PROBE, RESUME = RequestClass
 ROUNDING_SECONDS = 1e-6
 
 
-@given(rate=st.floats(0.1, 1000), gaps=st.lists(st.floats(0, 10), max_size=200))
-def test_bucket_never_exceeds_the_rate(rate: float, gaps: list[float]) -> None:
-    bucket, now, taken = TokenBucket(rate), 0.0, []
-    for gap in gaps:
-        now += gap
-        if bucket.take(now) == 0.0:
-            taken.append(now)
-    spacing = 1 / rate - 1e-9 * max(now, 1)
-    assert all(later - earlier >= spacing for earlier, later in itertools.pairwise(taken))
-
-
-@given(rate=st.floats(1, 1000), burst=st.floats(0, 1), gaps=st.lists(st.floats(0, 0.1), max_size=200))
+@given(
+    rate=st.floats(0.1, 1000),
+    burst=st.just(0.0) | st.floats(0, 1),
+    gaps=st.lists(st.floats(0, 0.1), max_size=200) | st.lists(st.floats(0, 10), max_size=200),
+)
 def test_bucket_permits_at_most_a_burst_more_than_the_rate(rate: float, burst: float, gaps: list[float]) -> None:
+    """Without a burst, it permits one request at a time."""
     bucket, now, taken = TokenBucket(rate, burst), 0.0, []
     for gap in gaps:
         now += gap
@@ -111,11 +105,6 @@ async def sent(limiter: Limiter, of: RequestClass, count: int = 1) -> list[float
 def most_within(seconds: float, times: Sequence[float]) -> int:
     """Return the largest number of requests in so many seconds."""
     return max(sum(time <= later <= time + seconds for later in times) for time in times)
-
-
-async def test_limiter_spaces_requests_evenly() -> None:
-    limiter = limited(10.0)
-    assert await sent(limiter, OTHER, 5) == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4])
 
 
 async def test_limiter_resumes_300_watches_within_3_s_but_not_at_once() -> None:

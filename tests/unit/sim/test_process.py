@@ -15,7 +15,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from watchslo.sim.cluster import ClusterSettings
+from tests.support.certs import Authority
 from watchslo.sim.control import SimConfig
 from watchslo.sim.simulation import simulated
 
@@ -63,39 +63,32 @@ async def test_process_ends_when_its_parent_exits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("module", "arguments", "message"),
     [
-        (("--config", "{"), "--config"),
-        (("--config", '{"faults":[{"name":"gremlins"}]}'), "slow-watch"),
-        (("--tls-cert", "/nowhere"), "No such file"),
+        ("watchslo.sim", ("--config", "{"), "--config"),
+        ("watchslo.sim", ("--config", '{"faults":[{"name":"gremlins"}]}'), "slow-watch"),
+        ("watchslo.sim", ("--tls-cert", "/nowhere"), "No such file"),
+        ("watchslo.sim.proxy", ("--to", "nowhere"), "nowhere"),
+        ("watchslo.sim.proxy", ("--to", "a:1", "--delay-to-client", "soon"), "soon"),
     ],
 )
-def test_simulator_with_invalid_arguments_prints_a_one_line_error(arguments: tuple[str, ...], message: str) -> None:
-    finished = subprocess.run(
-        [sys.executable, "-m", "watchslo.sim", *arguments], capture_output=True, text=True, check=False
-    )
+def test_process_with_invalid_arguments_prints_a_one_line_error(
+    module: str, arguments: tuple[str, ...], message: str
+) -> None:
+    finished = subprocess.run([sys.executable, "-m", module, *arguments], capture_output=True, text=True, check=False)
     assert finished.returncode == 1
     assert finished.stderr.startswith("Error: ")
     assert message in finished.stderr
     assert "Traceback" not in finished.stderr
 
 
-def certificate(folder: Path) -> tuple[str, str]:
-    cert, key = str(folder / "cert.pem"), str(folder / "key.pem")
-    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
-    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "1"]
-    command = ["openssl", "req", "-x509", *curve, *subject, "-keyout", key, "-out", cert]
-    subprocess.run(command, check=True, capture_output=True)
-    return cert, key
-
-
 async def test_simulated_serves_tls(tmp_path: Path) -> None:
-    cert, key = certificate(tmp_path)
+    authority = Authority(tmp_path / "ca")
+    pair = authority.server("server")
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(cert, key)
-    client = ssl.create_default_context(cafile=cert)
-    config = SimConfig(cluster=ClusterSettings())
-    async with simulated(config, seed=7, tls=server) as url, aiohttp.ClientSession() as session:
+    server.load_cert_chain(pair.certificate, pair.key)
+    client = ssl.create_default_context(cafile=authority.ca)
+    async with simulated(SimConfig(), seed=7, tls=server) as url, aiohttp.ClientSession() as session:
         assert url.startswith("https://")
         async with session.get(f"{url}/readyz", ssl=client) as response:
             assert await response.text() == "ok"
@@ -113,12 +106,3 @@ async def test_proxy_process_delays_responses() -> None:
             assert chunk["forwarded"] - chunk["received"] >= 0.03
             os.kill(process.pid, signal.SIGTERM)
             assert await asyncio.wait_for(process.wait(), TIMEOUT_SECONDS) == 0
-
-
-@pytest.mark.parametrize("arguments", [("--to", "nowhere"), ("--to", "a:1", "--delay-to-client", "soon")])
-def test_proxy_process_with_invalid_arguments_prints_an_error(arguments: tuple[str, ...]) -> None:
-    finished = subprocess.run(
-        [sys.executable, "-m", "watchslo.sim.proxy", *arguments], capture_output=True, text=True, check=False
-    )
-    assert finished.returncode == 1
-    assert finished.stderr.startswith("Error: ")

@@ -20,19 +20,6 @@ def names(etcd: Etcd, revision: int) -> list[str]:
     return [key for key, _ in etcd.at(PODS, revision).items()]
 
 
-def test_commit_takes_the_next_revision_and_writes_it_into_the_object() -> None:
-    etcd = Etcd(retain=100)
-    added = etcd.put(PODS, "a", named("a"), 1.0)
-    modified = etcd.put(PODS, "a", named("a", spec={}), 2.0)
-    other = etcd.put("nodes", "n", named("n"), 3.0)
-    deleted = etcd.delete(PODS, "a", 4.0)
-    assert [change.type for change in (added, modified, other, deleted)] == ["ADDED", "MODIFIED", "ADDED", "DELETED"]
-    assert [change.revision for change in (added, modified, other, deleted)] == [2, 3, 4, 5]
-    assert [change.committed for change in (added, modified, other, deleted)] == [1.0, 2.0, 3.0, 4.0]
-    assert deleted.object == {"metadata": {"name": "a", "resourceVersion": "5"}, "spec": {}}
-    assert deleted.previous == modified.object
-
-
 WRITES = st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=40)
 
 

@@ -21,6 +21,7 @@ from watchslo.watch.decode import (
     decode_status,
     parse_revision,
 )
+from watchslo.watch.guarantees import ReceivedPosition
 
 # Lines of kube-apiserver 1.36.3, with long texts cut.
 TABLE = (
@@ -219,3 +220,12 @@ def test_reader_decodes_the_lines_that_a_chunk_completes() -> None:
     assert reader.is_cut
     assert reader.feed(TABLE[10:]) == decode(TABLE)
     assert not reader.is_cut
+
+
+def test_position_keeps_no_event() -> None:
+    """A row refers to the bytes of its whole chunk."""
+    position = ReceivedPosition()
+    changed, *_ = decode(TABLE).events
+    assert isinstance(changed, Modified)
+    position.move(475, changed)
+    assert all(isinstance(one, int | str) for one in position._objects)

@@ -5,8 +5,9 @@ unless the machine is new, and `inventory` if it keeps one. The outcome of an in
 
 An input begins with the seconds since the last one, if any; outputs count seconds from the start. `look` asks for how
 long the watch has been down, and `restart` begins a new machine at the same apiserver. Events are `+101`, `~101` or
-`-101` (added, modified, deleted), with `/uid` or `@created`. `b101` is a bookmark, `end101` that at the end of a list,
-and `!410` an error. A failure is its reason, with `/status/retry-after/token` if it has them.
+`-101` (added, modified, deleted), with `/uid` or `@created`. An event of a Table has `|name` of its row, `|-` for no row,
+or `|null`. `b101` is a bookmark, `end101` that at the end of a list, and `!410` an error. A failure is its reason, with
+`/status/retry-after/token` if it has them.
 """
 
 from dataclasses import fields
@@ -50,6 +51,7 @@ BEGINNINGS = {
     "watching a and b": ("begin", "list 100 a=7 b=7", "sent", "opened"),
 }
 KINDS: dict[str, type[Added | Modified | Deleted]] = {"+": Added, "~": Modified, "-": Deleted}
+ROWS = {"": b"", "-": b"[]", "null": b"null"}
 SIGNS = {"ADDED": "+", "MODIFIED": "~", "DELETED": "-"}
 COMMANDS: dict[str, type[Halt | Reopen | Hasten | Reset]] = {
     "halt": Halt,
@@ -173,9 +175,11 @@ def _frame(text: str) -> Frame:
         return Error(
             object=ApiStatus(code=int(code), details=Details(retry_after_seconds=int(retry) if retry else None))
         )
-    rest, _, uid = text[1:].partition("/")
+    rest, _, row = text[1:].partition("|")
+    rest, _, uid = rest.partition("/")
     revision, _, created = rest.partition("@")
-    return change(KINDS[text[0]], revision, created or None, uid or None)
+    rows = ROWS.get(row, b'[{"cells":["%b","5s"]}]' % row.encode())
+    return change(KINDS[text[0]], revision, created or None, uid or None, rows)
 
 
 def _failure(text: str) -> Failure:
