@@ -78,12 +78,6 @@ class TestReadNothing:
         assert isinstance(cache, Reading)
         assert named.source == cache.source == ("10.0.0.7:443", "pods")
 
-    async def test_uses_its_connection_again(self, server: Server, client: Client) -> None:
-        server.script = [answer(EMPTY)] * 3
-        for _ in range(3):
-            assert isinstance(await tick(client), Reading)
-        assert server.connections == 1
-
     async def test_observes_the_date(self, server: Server, client: Client, known: Known) -> None:
         server.script = [answer(EMPTY, "200 OK", "Date: Sat, 21 Nov 2026 12:16:29 GMT")]
         before = time.monotonic()
@@ -96,11 +90,6 @@ class TestReadNothing:
         server.script = [answer(b"", "500 No", "Date: Sat, 21 Nov 2026 12:16:29 GMT")]
         await tick(client)
         assert len(known.dates) == 1
-
-    async def test_accepts_a_missing_date(self, server: Server, client: Client, known: Known) -> None:
-        server.script = [answer(EMPTY)]
-        assert isinstance(await tick(client), Reading)
-        assert known.dates == []
 
 
 class TestFailures:
@@ -449,11 +438,6 @@ class TestWatch:
         assert chunks == (chunks if brought is None else brought)
         assert isinstance(end, Failure)
         assert end.reason in reasons
-
-
-async def test_version_is_that_of_the_server(server: Server, client: Client) -> None:
-    server.script = [answer(b'{"major":"1","gitVersion":"v1.36.3"}')]
-    assert await client.version() == "v1.36.3"
 
 
 async def test_page_of_metrics_is_passed_on_in_pieces(server: Server, client: Client) -> None:

@@ -189,16 +189,3 @@ async def test_watch_opens_after_garbled_lists(
         await listing.step(LAST)
     assert listing.machine.state is State.OPENING
     assert listing.machine.revision in {GOOD_REVISION, *(revision_in(read_leniently(body)) for body in answered)}
-
-
-@pytest.mark.parametrize("kept", [False, True])
-async def test_pages_without_end_are_one_list_until_a_last_page(server: Server, client: Client, *, kept: bool) -> None:
-    listing = Listing(PAGED, server, client, with_objects=kept)
-    listing.feed(Begin())
-    for _ in range(100):
-        await listing.step(PLAIN)
-        assert listing.machine.state is State.LISTING
-        assert listing.request is not None
-    await listing.step(LAST)
-    assert listing.machine.state is State.OPENING
-    assert listing.machine.revision == GOOD_REVISION

@@ -35,14 +35,17 @@ async def test_undecodable_answer_is_garbage(server: Server, client: Client, kin
 @pytest.mark.parametrize(
     "date",
     [
-        "Mon, 1 Jan 99999999999999999999 00:00:00 GMT",
-        "Mon, 1 Jan 2026 00:00:00 +99999999",
-        "yesterday",
-        "\xff",
+        ["Date: Mon, 1 Jan 99999999999999999999 00:00:00 GMT"],
+        ["Date: Mon, 1 Jan 2026 00:00:00 +99999999"],
+        ["Date: yesterday"],
+        ["Date: \xff"],
+        [],
     ],
 )
-async def test_invalid_date_is_ignored(server: Server, client: Client, known: Known, date: str) -> None:
-    server.script = [answer(b'{"metadata":{"resourceVersion":"42"}}', "200 OK", f"Date: {date}")]
+async def test_invalid_or_missing_date_is_ignored(
+    server: Server, client: Client, known: Known, date: list[str]
+) -> None:
+    server.script = [answer(b'{"metadata":{"resourceVersion":"42"}}', "200 OK", *date)]
     assert isinstance(await tick(client), Reading)
     assert not known.dates
 

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from tests.support.garbled import cut, drop, flip, insert
 from tests.support.protobuf import POD, STATUS, error, event, field, pod, pods, status, wrapped
 from watchslo.sim.protobuf import frame
-from watchslo.watch.decode import Bookmark, Error, Frames, decode, decode_status, parse_revision
+from watchslo.watch.decode import Error, Frames, decode, decode_status, parse_revision
 from watchslo.watch.lines import LineTooLong
 from watchslo.watch.protobuf import MOST_FIELDS, ProtobufFrameReader, decode_protobuf_list, decode_protobuf_status
 
 LONGEST = 4000
 CHANGES = ("ADDED", "MODIFIED", "DELETED")
 MARK = {"metadata": {"resourceVersion": "480"}}
+OTHER = {"metadata": {"resourceVersion": "480", "annotations": {"a": "true"}}}
 END = {"metadata": {"resourceVersion": "480", "annotations": {"a": "b", "k8s.io/initial-events-end": "true"}}}
 META = 1
 FIXED = b"\x79" + b"\x01" * 8 + b"\x7d" + b"\x01" * 4  # field 15 as eight bytes, and as four
@@ -41,15 +42,15 @@ def one(content: bytes) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("kind", "obj"), [*((kind, POD) for kind in CHANGES), ("BOOKMARK", MARK), ("BOOKMARK", END), ("ERROR", STATUS)]
+    ("kind", "obj"),
+    [
+        *((kind, POD) for kind in CHANGES),
+        *(("BOOKMARK", mark) for mark in (MARK, OTHER, END)),
+        ("ERROR", STATUS),
+    ],
 )
 def test_event_is_the_same_value_as_from_json(kind: str, obj: dict[str, Any]) -> None:
     assert read(error(obj) if kind == "ERROR" else event(kind, obj)) == decode(as_line(kind, obj))
-
-
-def test_annotated_bookmark_ends_a_streamed_list() -> None:
-    marks = [one(event("BOOKMARK", mark)[4:]) for mark in (MARK, {"metadata": {"annotations": {"a": "true"}}}, END)]
-    assert [isinstance(mark, Bookmark) and mark.ends_list for mark in marks] == [False, False, True]
 
 
 def test_body_of_an_error_is_the_same_value_as_from_json() -> None:

@@ -5,7 +5,7 @@ unless the machine is new, and `inventory` if it keeps one. The outcome of an in
 
 An input begins with the seconds since the last one, if any; outputs count seconds from the start. `look` asks for how
 long the watch has been down, and `restart` begins a new machine at the same apiserver. Events are `+101`, `~101` or
-`-101` (added, modified, deleted), with `/uid` or `@created`. An event of a Table has `|name` of its row, `|-` for no row,
+`-101` (added, modified, deleted), with `/uid` or `@created`. An event of a Table has `|name` of its row, `|-` for none,
 or `|null`. `b101` is a bookmark, `end101` that at the end of a list, and `!410` an error. A failure is its reason, with
 `/status/retry-after/token` if it has them.
 """
