@@ -97,18 +97,6 @@ class TestRotation:
         assert after.tls is not None
         assert [len(tls.get_ca_certs()) for tls in (before.tls, after.tls)] == [1, 2]
 
-    async def test_remounted_files_with_equal_content_are_no_change(self, service_account: Path) -> None:
-        changes: list[str] = []
-        connection = connect(environ=POD, service_account=service_account)
-        connection.on_change(lambda: changes.append("change"))
-        before = await connection.access()
-        for path in (service_account / "token", service_account / "ca.crt"):
-            fresh = path.with_suffix(".new")
-            fresh.write_bytes(path.read_bytes())
-            fresh.replace(path)
-        assert await renewed(connection) is before
-        assert changes == []
-
 
 @pytest.mark.parametrize(("mode", "is_warned"), [(0o600, False), (0o644, False), (0o646, True), (0o666, True)])
 def test_kubeconfig_that_anyone_may_write_is_warned_of(tmp_path: Path, mode: int, *, is_warned: bool) -> None:
