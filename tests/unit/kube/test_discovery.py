@@ -1,15 +1,15 @@
 """Discovery, with shortened documents of a real apiserver (1.36)."""
 
 import json
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.kube.conftest import NODES, PODS, Reply, Server, answer, failed
+from tests.support.transcripts import of_states
+from tests.unit.kube.conftest import PODS, Reply, Server, answer, failed
 from watchslo.errors import ConfigError
 from watchslo.kube.client import Client
 from watchslo.kube.discovery import (
@@ -26,8 +26,6 @@ from watchslo.model import Resource
 from watchslo.watch.failure import Failure, Reason
 
 ALL = ["create", "delete", "get", "list", "patch", "update", "watch"]
-EVENTS = Resource("", "v1", "events", namespaced=True)
-DEPLOYMENTS = Resource("apps", "v1", "deployments", namespaced=True)
 WIDGETS = Resource("example.com", "v1", "widgets", namespaced=True)
 
 
@@ -80,73 +78,38 @@ GROUPS = document(
 CATALOGUE = Catalogue([*aggregated(CORE), *aggregated(GROUPS)])
 
 
-class TestNames:
-    @pytest.mark.parametrize(
-        ("name", "resource"),
-        [
-            ("pods", PODS),
-            ("pods.v1", PODS),
-            ("nodes", NODES),
-            ("deployments", DEPLOYMENTS),
-            ("deployments.apps", DEPLOYMENTS),
-            ("deployments.v1.apps", DEPLOYMENTS),
-            ("events", EVENTS),
-            ("events.events.k8s.io", Resource("events.k8s.io", "v1", "events", namespaced=True)),
-            ("widgets.example.com", WIDGETS),
-            ("widgets.v1beta1.example.com", Resource("example.com", "v1beta1", "widgets", namespaced=True)),
-            ("gadgets.example.com", Resource("example.com", "v1beta1", "gadgets", namespaced=True)),
-        ],
-    )
-    def test_resolve(self, name: str, resource: Resource) -> None:
-        assert CATALOGUE.resolve(name) == resource
-
-    @pytest.mark.parametrize(
-        ("name", "said"),
-        [
-            ("pod", "the apiserver serves no resource pod; did you mean pods?"),
-            ("po", "the apiserver serves no resource po; did you mean pods?"),
-            ("Deployment", "the apiserver serves no resource Deployment; did you mean deployments.apps?"),
-            ("podz", "the apiserver serves no resource podz; did you mean pods?"),
-            ("deployments.extensions", "no resource deployments.extensions; did you mean deployments.apps?"),
-            ("widgets.v2.example.com", "no resource widgets.v2.example.com; did you mean widgets.example.com?"),
-            ("unheardof", "no resource unheardof; look for it in `kubectl api-resources`"),
-            ("componentstatuses", "cannot be listed and watched, because it only supports get, list"),
-        ],
-    )
-    def test_other_name_has_a_remedy(self, name: str, said: str) -> None:
-        with pytest.raises(ConfigError, match=re.escape(said)):
-            CATALOGUE.resolve(name)
-
-    def test_unknown_name_may_be_in_a_stale_group(self) -> None:
-        catalogue = Catalogue(aggregated(document(metrics_k8s_io=[version("v1beta1", freshness="Stale")])))
-        with pytest.raises(ConfigError, match=r"it may be in metrics\.k8s\.io/v1beta1, which does not answer now"):
-            catalogue.resolve("pods.metrics.k8s.io")
+STALE = Catalogue(aggregated(document(metrics_k8s_io=[version("v1beta1", freshness="Stale")])))
+NAMES = (
+    *("pods", "pods.v1", "nodes", "deployments", "deployments.apps", "deployments.v1.apps", "events"),
+    *("events.events.k8s.io", "widgets.example.com", "widgets.v1beta1.example.com", "gadgets.example.com"),
+    *("pod", "po", "Deployment", "podz", "deployments.extensions", "widgets.v2.example.com", "unheardof"),
+    "componentstatuses",
+)
+EXCLUDED = ("events", "pods", "deployments.apps", "widgets.example.com", "events.events.k8s.io", "nothing.example.com")
 
 
-class TestExpansion:
-    def test_every_key_can_be_set(self) -> None:
-        assert [resource.key for resource in CATALOGUE.expand()] == [
-            "events",
-            "nodes",
-            "pods",
-            "deployments.apps",
-            "widgets.example.com",
-            "gadgets.example.com",
-        ]
+def resolved(catalogue: Catalogue, name: str) -> str:
+    """Return the resource of a name, or why there is none."""
+    try:
+        found = catalogue.resolve(name)
+    except ConfigError as error:
+        return str(error)
+    return f"{found.plural} of {found.group or 'core'}/{found.version}, {'' if found.namespaced else 'not '}namespaced"
 
-    @pytest.mark.parametrize("name", ["events", "pods", "deployments.apps", "widgets.example.com"])
-    def test_exclusion(self, name: str) -> None:
-        assert {*CATALOGUE.expand()} - {*CATALOGUE.expand([name])} == {CATALOGUE.resolve(name)}
 
-    def test_exclusion_of_one_group_only(self) -> None:
-        assert EVENTS in CATALOGUE.expand(["events.events.k8s.io"])
+def expanded(catalogue: Catalogue, *exclude: str) -> list[str]:
+    return [resource.key for resource in catalogue.expand(exclude)]
 
-    def test_exclusion_of_an_unknown_name_is_ignored(self) -> None:
-        assert CATALOGUE.expand(["nothing.example.com"]) == CATALOGUE.expand()
 
-    def test_events_are_watched_once(self) -> None:
-        alone = Catalogue(aggregated(GROUPS))
-        assert "events.events.k8s.io" in [resource.key for resource in alone.expand()]
+def test_resolved_and_expanded_names_match_golden_file(golden: Callable[[str, str], None]) -> None:
+    states = {
+        **{name: [resolved(CATALOGUE, name)] for name in NAMES},
+        "pods.metrics.k8s.io, whose group is stale": [resolved(STALE, "pods.metrics.k8s.io")],
+        "all": expanded(CATALOGUE),
+        **{f"all except {name}": expanded(CATALOGUE, name) for name in EXCLUDED},
+        "all of a server with events of one group": expanded(Catalogue(aggregated(GROUPS))),
+    }
+    golden("kube/names.txt", of_states(states))
 
 
 class Apiserver:

@@ -1,6 +1,7 @@
 """The figures of a night, from statements that are made up."""
 
 from collections.abc import Callable
+from dataclasses import fields
 from math import inf
 from pathlib import Path
 
@@ -8,7 +9,6 @@ import pytest
 
 from tests.lab.expected import ExpectedAlert, OnCall
 from tests.lab.figures import (
-    AlertFigures,
     Episode,
     alert_figures,
     figures,
@@ -25,6 +25,7 @@ STALLED = FiringAlert("WatchStalled", "a:1")
 ELSEWHERE = FiringAlert("WatchStalled", "b:1")
 BURN = FiringAlert("WatchLatencyBudgetBurn", "a:1")
 ABSENT = FiringAlert("WatchsloAbsent")
+FORBIDDEN = FiringAlert("WatchsloForbidden")
 EXPECTED = OnCall(
     frozenset({"down", "stalled"}),
     0.0,
@@ -67,53 +68,42 @@ def test_verdicts_have_the_figures_of_the_golden_file(golden: Callable[[str, str
     golden("lab-verdicts.txt", replay((GOLDEN / "lab-verdicts.txt").read_text(), judged))
 
 
-def firing(*statements: tuple[float, set[FiringAlert]]) -> list[tuple[float, frozenset[FiringAlert]]]:
-    return [(at, frozenset(alerts)) for at, alerts in statements]
+ALERTS = {"stalled": STALLED, "elsewhere": ELSEWHERE, "burn": BURN, "absent": ABSENT, "forbidden": FORBIDDEN}
+QUIET = OnCall(frozenset({"down"}))
+SILENCED = OnCall(frozenset({"down"}), silenced=frozenset({"WatchStalled"}))
 
 
-def test_expected_alert_is_timed_from_the_beginning_and_from_the_end() -> None:
-    shown = firing((99.0, set()), (150.0, {BURN}), (170.0, {BURN, STALLED}), (260.0, {STALLED}), (400.0, set()))
-    alerts = frozenset({STALLED, BURN})
-    assert alert_figures(shown, episode(), silent=False) == AlertFigures(frozenset(), 70.0, 200.0, alerts, frozenset())
+def firing(beginning: str) -> Step:
+    """Return the figures of `time:alert,alert ...` during a fault: the usual one, or `next START after END`."""
+    fault, before, silent = episode(), list[Episode](), False
+    match beginning.split():
+        case ["next", start, "after", end]:
+            fault, before = episode(float(start), 800.0, 900.0, expected=QUIET), [episode(ended=float(end))]
+        case ["silenced", where]:
+            fault, silent = episode(expected=SILENCED), where == "Prometheus"
+
+    def step(text: str) -> str:
+        words = [one.partition(":") for one in text.split()]
+        seen = [(float(at), frozenset(ALERTS[name] for name in names.split(",") if name)) for at, _, names in words]
+        found = alert_figures(seen, fault, before, silent=silent)
+        return " ".join(f"{field.name}={_shown(getattr(found, field.name))}" for field in fields(found))
+
+    return step
 
 
-def test_alert_of_another_apiserver_or_of_no_row_is_wrong() -> None:
-    shown = firing((99.0, set()), (150.0, {ELSEWHERE, FiringAlert("WatchsloForbidden")}), (200.0, set()))
-    found = alert_figures(shown, episode(), silent=False)
-    assert found.wrong == {ELSEWHERE, FiringAlert("WatchsloForbidden")}
-    assert found.right_after is None
+def _shown(value: object) -> str:
+    if isinstance(value, frozenset):
+        return ",".join(sorted(name for name, alert in ALERTS.items() if alert in value)) or "nothing"
+    return shown(value)
 
 
-def test_alert_that_an_earlier_fault_allows_may_fire_for_ten_minutes_after_it() -> None:
-    shown = firing((699.0, {BURN}))
-    quiet = OnCall(frozenset({"down"}))
-    soon, late = (Episode("next", "", quiet, began, 800.0, 900.0) for began in (690.0, 699.0))
-    assert alert_figures(shown, soon, [episode(ended=100.0)], silent=False).wrong == frozenset()
-    assert alert_figures(shown, late, [episode(ended=99.0)], silent=False).wrong == {BURN}
-
-
-def test_silenced_alert_may_fire_but_not_notify() -> None:
-    expected = OnCall(frozenset({"down"}), silenced=frozenset({"WatchStalled"}))
-    shown = firing((99.0, set()), (150.0, {STALLED}))
-    wrong = [alert_figures(shown, episode(expected=expected), silent=silent).wrong for silent in (True, False)]
-    assert wrong == [frozenset(), {STALLED}]
-
-
-def test_alert_that_fired_before_is_not_of_this_fault() -> None:
-    shown = firing((90.0, {ELSEWHERE}), (150.0, {ELSEWHERE}), (160.0, set()))
-    assert alert_figures(shown, episode(), silent=False) == AlertFigures(
-        frozenset({ELSEWHERE}), None, None, frozenset(), frozenset()
-    )
-
-
-def test_alert_that_fires_to_the_end_of_the_night_is_not_resolved() -> None:
-    assert alert_figures(firing((150.0, {STALLED}), (900.0, {STALLED})), episode(), silent=False).resolved_after is None
+def test_alerts_have_the_figures_of_the_golden_file(golden: Callable[[str, str], None]) -> None:
+    golden("lab-alerts.txt", replay((GOLDEN / "lab-alerts.txt").read_text(), firing))
 
 
 def test_alert_is_required_only_of_a_fault_that_lasts_long_enough() -> None:
     assert [sorted(alert.names) for alert in required(episode())] == [["WatchDown", "WatchStalled"]]
     assert required(episode(ended=159.0)) == ()
-    assert not alert_figures(firing((150.0, {ABSENT})), episode(), silent=False).wrong  # it may fire sooner
 
 
 def test_everything_missed_is_a_sentence() -> None:

@@ -32,11 +32,8 @@ def summary(failure: Failure) -> tuple[Reason, CloseClass, Action]:
     return failure.reason, failure.closed, failure.action
 
 
-def test_every_reason_has_one_rule() -> None:
+def test_every_reason_has_one_rule_and_every_class_and_action_has_a_reason() -> None:
     assert set(RULES) == set(Reason)
-
-
-def test_every_class_and_every_action_has_a_reason() -> None:
     assert {closed for closed, _, _ in RULES.values()} == set(CloseClass)
     assert {action for _, action, _ in RULES.values()} == set(Action)
 

@@ -23,34 +23,22 @@ BILLION = 10**9
 
 
 @pytest.mark.parametrize(
-    ("message", "oldest"),
+    ("message", "refusal"),
     [
-        ("too old resource version: 1 (236)", 236),
-        ("The apiserver no longer has this revision. It says: too old resource version: 1 (236)", 236),
-        ("too old resource version: 1", None),
-        ("too old resource version: 1 (99999999999999999999)", None),
-        ("The resourceVersion for the provided watch is too old.", None),
-        ("", None),
-        (None, None),
+        ("too old resource version: 1 (236)", TooOld(236)),
+        ("The apiserver no longer has this revision. It says: too old resource version: 1 (236)", TooOld(236)),
+        ("too old resource version: 1", TooOld(None)),
+        ("too old resource version: 1 (99999999999999999999)", TooOld(None)),
+        ("The resourceVersion for the provided watch is too old.", TooOld(None, by_storage=True)),
+        ("It is gone. It says: The resourceVersion for the provided watch is too old.", TooOld(None, by_storage=True)),
+        ("The resourceVersion for the provided list is too old.", TooOld(None)),
+        ("", TooOld(None)),
+        (None, TooOld(None)),
     ],
 )
-def test_parse_oldest_reads_the_message_of_a_410(message: str | None, oldest: int | None) -> None:
-    assert parse_oldest(message) == oldest
-    assert TooOld.parse(message).oldest == oldest
-
-
-@pytest.mark.parametrize(
-    ("message", "by_storage"),
-    [
-        ("The resourceVersion for the provided watch is too old.", True),
-        ("It is gone. It says: The resourceVersion for the provided watch is too old.", True),
-        ("too old resource version: 1 (236)", False),
-        ("The resourceVersion for the provided list is too old.", False),
-        (None, False),
-    ],
-)
-def test_parse_knows_a_refusal_by_the_storage(message: str | None, *, by_storage: bool) -> None:
-    assert TooOld.parse(message).by_storage is by_storage
+def test_parse_reads_the_message_of_a_410(message: str | None, refusal: TooOld) -> None:
+    assert TooOld.parse(message) == refusal
+    assert parse_oldest(message) == refusal.oldest
 
 
 def look(search: Search, answer: Callable[[int], Outcome]) -> list[int]:

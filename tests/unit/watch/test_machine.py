@@ -81,31 +81,30 @@ def test_states_markdown_has_a_row_for_each_state() -> None:
 
 # Inputs in each state
 
-NOT_IN: list[tuple[Input, set[State]]] = [
-    (Begin(), set(State) - {State.NEW, State.HALTED}),
-    (Reopen(), set(State) - {State.OPENING, State.WATCHING}),
-    (Hasten(), set(State) - {State.RELISTING, State.REOPENING}),
-    (Reset(), {State.NEW, State.HALTED}),
+WAITING = {State.RELISTING, State.REOPENING, State.AWAY}
+COMMANDS: list[tuple[Input, set[State], State | None]] = [
+    (Begin(), set(State) - {State.NEW, State.HALTED}, None),
+    (Reopen(), set(State) - {State.OPENING, State.WATCHING}, None),
+    (Hasten(), set(State) - {State.RELISTING, State.REOPENING}, None),
+    (Reset(), {State.NEW, State.HALTED}, None),
+    (Halt(), {State.NEW, State.HALTED, *WAITING}, State.HALTED),
 ]
 
 
 @pytest.mark.parametrize(
-    ("command", "state"), [(command, state) for command, states in NOT_IN for state in sorted(states)], ids=str
+    ("command", "state", "after"),
+    [(command, state, after) for command, states, after in COMMANDS for state in sorted(states)],
+    ids=str,
 )
-def test_command_without_a_meaning_in_a_state_does_nothing(command: Input, state: State) -> None:
+def test_command_that_needs_no_request_does_nothing_or_only_changes_the_state(
+    command: Input, state: State, after: State | None
+) -> None:
     run = IN[state]()
     assert run.feed(command) == []
-    assert run.machine.state is state
+    assert run.machine.state is (after or state)
 
 
-@pytest.mark.parametrize("state", [State.NEW, State.RELISTING, State.REOPENING, State.AWAY, State.HALTED])
-def test_halt_without_requests_only_changes_the_state(state: State) -> None:
-    run = IN[state]()
-    assert run.feed(Halt()) == []
-    assert run.machine.state is State.HALTED
-
-
-@pytest.mark.parametrize("state", [State.RELISTING, State.REOPENING, State.AWAY])
+@pytest.mark.parametrize("state", sorted(WAITING))
 def test_reset_while_waiting_lists(state: State) -> None:
     run = IN[state]()
     run.feed(Reset())
