@@ -289,21 +289,22 @@ class TestTransport:
         assert 0.0 <= at_once.silent < later.silent
         assert later.silent >= 0.04
 
-    async def test_transport_of_closed_watch_is_none(self, client: Client, end_of_answer: asyncio.Event) -> None:
-        async with opened(client) as stream:
-            pass
-        end_of_answer.set()
-        assert stream.transport() is None
-
-    async def test_transport_of_aborted_connection_is_none(self, client: Client, end_of_answer: asyncio.Event) -> None:
-        """The descriptor may soon belong to another connection."""
+    @pytest.mark.parametrize("end", ["closed", "aborted", "not on Linux"])
+    async def test_transport_without_a_connection_on_linux_is_none(
+        self, client: Client, end_of_answer: asyncio.Event, monkeypatch: pytest.MonkeyPatch, end: str
+    ) -> None:
+        """The descriptor of an aborted connection may soon belong to another one."""
         async with opened(client) as stream:
             connection = stream._response.connection
             assert connection is not None
             assert connection.transport is not None
-            connection.transport.abort()
-            assert stream.transport() is None
+            if end == "aborted":
+                connection.transport.abort()
+            elif end == "not on Linux":
+                monkeypatch.setattr(sys, "platform", "darwin")
+            assert (stream.transport() is None) == (end != "closed")
         end_of_answer.set()
+        assert stream.transport() is None
 
     @pytest.mark.parametrize(("data_ago", "acknowledged_ago"), [(1500, 250), (250, 1500)])
     async def test_transport_is_read_from_the_fields_of_tcp_info(self, data_ago: int, acknowledged_ago: int) -> None:
@@ -324,14 +325,6 @@ class TestTransport:
         with socket.socket() as connected:
             pass
         assert connections.transport_reading(connected) is None
-
-    async def test_transport_is_none_unless_the_system_is_linux(
-        self, client: Client, end_of_answer: asyncio.Event, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(sys, "platform", "darwin")
-        async with opened(client) as stream:
-            assert stream.transport() is None
-        end_of_answer.set()
 
 
 class TestCredentials:

@@ -231,47 +231,34 @@ CHANGES: dict[str, dict[str, Any]] = {
     "context that is a text": {"contexts": [{"name": "prod", "context": SECRET}]},
 }
 TEXTS = ("", "{", "just text", "[]", "\x00", '{"clusters": 7}', '{"contexts": [{"context": {}}]}')
-REFUSED: dict[str, tuple[object, str | None]] = {
-    "absent file of a token": (config({"tokenFile": "token"}), None),
-    "id-token that is none": (config(oidc(SECRET)), None),
-    "id-token with claims that are none": (config(oidc(f"x.{SECRET}.x")), None),
-    "no id-token": (config(oidc(None)), None),
-    "expired id-token": (config(oidc(id_token(1))), None),
-    "expired id-token that kubectl renews": (config(oidc(id_token(1), **{"refresh-token": SECRET})), None),
-    **{f"provider {name!r}": (config(provider(name)), None) for name in ("azure", "gcp", "acme", "")},
-    "plugin without a command": (config({"exec": {"command": None}}), None),
-    "user that is defined twice": (config() | {"users": [{"name": "u", "user": {"token": SECRET}}] * 2}, None),
-    "token that is a number": (config({"token": 7}), None),
-    "impersonation of a number": (config({"token": SECRET, "as": 5}), None),
-    "groups that are no list": (config({"token": SECRET, "as": SECRET, "as-groups": SECRET}), None),
-    "argument of a plugin that is a number": (config({"exec": {"command": "c", "args": [SECRET, 5]}}), None),
-    "name of the server that is a number": (config(**{"tls-server-name": 5}), None),
-    **{f"name of the server {name!r}": (config(**{"tls-server-name": name}), None) for name in ("a..b", ".a", "a:1")},
-    **{
-        f"proxy {url!r}": (config(**{"proxy-url": url}), None) for url in ("http://[x", "http://a:99999", "http://a..b")
-    },
-    **{
-        f"server {url!r}": (config(server=url), None)
-        for url in (
-            "https://a..b",
-            "https://a:99999",
-            "https://a:0",
-            "https://a b",
-            "https://a\0b",
-            f"https://{64 * 'a'}",
-        )
-    },
-    "other version": (config() | {"apiVersion": "v2"}, None),
-    "context without a cluster": (config() | {"contexts": [{"name": "prod", "context": {"user": "u"}}]}, None),
-    "user that is a text": (config(SECRET), None),
-    "file of a token that is a number": (config({"tokenFile": 7}), None),
-    "context with a typing error": (config({"token": SECRET}), "prood"),
-    "unknown context": (config({"token": SECRET}), "else"),
-    "users that are texts": ({"users": [SECRET], "contexts": [], "clusters": []}, None),
-    "no current context": ({key: value for key, value in config().items() if key != "current-context"}, None),
-    **{name: (config({"token": SECRET}, **cluster), None) for name, cluster in CLUSTERS.items()},
-    **{name: (config({"token": SECRET}) | changes, None) for name, changes in CHANGES.items()},
-    **{f"the text {text!r}": (text, None) for text in TEXTS},
+ODD_SERVERS = ("https://a..b", "https://a:99999", "https://a:0", "https://a b", "https://a\0b")
+REFUSED: dict[str, object] = {
+    "absent file of a token": config({"tokenFile": "token"}),
+    "id-token that is none": config(oidc(SECRET)),
+    "id-token with claims that are none": config(oidc(f"x.{SECRET}.x")),
+    "no id-token": config(oidc(None)),
+    "expired id-token": config(oidc(id_token(1))),
+    "expired id-token that kubectl renews": config(oidc(id_token(1), **{"refresh-token": SECRET})),
+    **{f"provider {name!r}": config(provider(name)) for name in ("azure", "gcp", "acme", "")},
+    "plugin without a command": config({"exec": {"command": None}}),
+    "user that is defined twice": config() | {"users": [{"name": "u", "user": {"token": SECRET}}] * 2},
+    "token that is a number": config({"token": 7}),
+    "impersonation of a number": config({"token": SECRET, "as": 5}),
+    "groups that are no list": config({"token": SECRET, "as": SECRET, "as-groups": SECRET}),
+    "argument of a plugin that is a number": config({"exec": {"command": "c", "args": [SECRET, 5]}}),
+    "name of the server that is a number": config(**{"tls-server-name": 5}),
+    **{f"name of the server {name!r}": config(**{"tls-server-name": name}) for name in ("a..b", ".a", "a:1")},
+    **{f"proxy {url!r}": config(**{"proxy-url": url}) for url in ("http://[x", "http://a:99999", "http://a..b")},
+    **{f"server {url!r}": config(server=url) for url in (*ODD_SERVERS, f"https://{64 * 'a'}")},
+    "other version": config() | {"apiVersion": "v2"},
+    "context without a cluster": config() | {"contexts": [{"name": "prod", "context": {"user": "u"}}]},
+    "user that is a text": config(SECRET),
+    "file of a token that is a number": config({"tokenFile": 7}),
+    "users that are texts": {"users": [SECRET], "contexts": [], "clusters": []},
+    "no current context": {key: value for key, value in config().items() if key != "current-context"},
+    **{name: config({"token": SECRET}, **cluster) for name, cluster in CLUSTERS.items()},
+    **{name: config({"token": SECRET}) | changes for name, changes in CHANGES.items()},
+    **{f"the text {text!r}": text for text in TEXTS},
 }
 
 
@@ -279,8 +266,10 @@ async def test_refusals_match_golden_file_and_name_no_secret(
     tmp_path: Path, golden: Callable[[str, str], None]
 ) -> None:
     (tmp_path / "secret").write_text(SECRET)
+    refused: dict[str, tuple[object, str | None]] = {name: (content, None) for name, content in REFUSED.items()}
+    refused |= {f"context {context}": (config({"token": SECRET}), context) for context in ("prood", "else")}
     states = {}
-    for name, (content, context) in REFUSED.items():
+    for name, (content, context) in refused.items():
         with pytest.raises(ConnectError) as caught:
             await access_by(tmp_path, content, context=context)
         states[name] = [str(caught.value).replace(str(tmp_path), "FOLDER")]
@@ -311,20 +300,22 @@ class TestRefusals:
         with pytest.raises(ConnectError, match="SOCKS proxies"):
             connection_by(tmp_path, config({}, **cluster), environ=environ)
 
-    async def test_file_that_is_none_is_named(self, tmp_path: Path) -> None:
-        with pytest.raises(ConnectError) as caught:
-            connection_by(tmp_path, (config(), "{"))
-        assert str(caught.value).startswith(f"{tmp_path}/1/kubeconfig: not a kubeconfig; ")
-
-    async def test_pipe_is_refused(self, tmp_path: Path) -> None:
-        """It can be read only once, and waits for a writer."""
+    @pytest.mark.parametrize(
+        ("name", "said"),
+        [
+            ("broken", "broken: not a kubeconfig; "),
+            ("pipe", "is a pipe, which cannot be read again; write its content into a file"),
+            ("folder", "is a directory; put a readable kubeconfig there"),
+        ],
+    )
+    async def test_second_file_that_is_no_kubeconfig_is_named(self, tmp_path: Path, name: str, said: str) -> None:
+        """A pipe can be read only once, and waits for a writer."""
+        (tmp_path / "good").write_text(json.dumps(config()))
+        (tmp_path / "broken").write_text("{")
+        (tmp_path / "folder").mkdir()
         os.mkfifo(tmp_path / "pipe")
-        with pytest.raises(ConnectError, match="is a pipe, which cannot be read again; write its content into a file"):
-            connect_by_kubeconfig([str(tmp_path / "pipe")], None, {})
-
-    async def test_folder_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(ConnectError, match="is a directory; put a readable kubeconfig there"):
-            connect_by_kubeconfig([str(tmp_path)], None, {})
+        with pytest.raises(ConnectError, match=said):
+            connect_by_kubeconfig([str(tmp_path / "good"), str(tmp_path / name)], None, {})
 
 
 class TestPlugins:

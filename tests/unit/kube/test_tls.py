@@ -256,11 +256,6 @@ class TestRotation:
 
 
 class TestProxy:
-    async def test_proxy_receives_the_request(self, server: Server) -> None:
-        server.script = [NOTHING]
-        assert isinstance(await asked(Access("http://apiserver.invalid:80", proxy=ProxyRule(server.url))), Reading)
-        assert server.requests[0].startswith("GET http://apiserver.invalid")
-
     async def test_each_apiserver_is_asked_as_its_own_address_needs(self, server: Server) -> None:
         """NO_PROXY names one of two apiservers, but not the service, whose credentials they share."""
         member = Server()
