@@ -1,12 +1,10 @@
 """Whatever a watch sends, the events around it are delivered; garbage is neither an event nor a broken guarantee."""
 
-import json
 import re
 from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -280,14 +278,3 @@ def test_lines_are_read_alike_in_any_chunks(data: st.DataObject) -> None:
         event for frames in alone for event in frames.events
     ]
     assert sum(frames.garbage for frames in parts) == sum(frames.garbage for frames in alone)
-
-
-@pytest.mark.parametrize("revision", [2**62, 2**63 - 1, 2**63, 2**64, 10**30])
-@pytest.mark.parametrize("form", FORMS)
-def test_impossible_revision_is_not_taken_over(form: bytes, revision: int) -> None:
-    watching = Watching()
-    watching.read(form % revision + b"\n" + TABLE % (LISTED + 1) + b"\n")
-    assert watching.emitted == [LISTED + 1]
-    assert watching.machine.revision == LISTED + 1
-    assert watching.count(Unparsable) == 1
-    assert json.loads(form % revision)["object"]["metadata"]["resourceVersion"] == str(revision)
