@@ -33,7 +33,7 @@ class GenerationTracker:
     def steps(self) -> tuple[PendingStep, ...]:
         return (self._observed,)
 
-    def take(self, change: ReactingChange, sighted: Sighted) -> None:
+    def take(self, change: ReactingChange, sighted: Sighted, *, is_created: bool) -> None:
         """Take in a change, and report the reactions that it shows."""
         metadata = change.object.metadata
         if metadata.uid is None or metadata.generation is None:
@@ -46,7 +46,7 @@ class GenerationTracker:
         status = part_of(change.object.status, OBSERVING_STATUS)
         seen = status.observed_generation if status else None
         self._is_observed |= seen is not None
-        is_raised = metadata.generation > known.newest if known else change.type == "ADDED"
+        is_raised = metadata.generation > known.newest if known else is_created
         known = known or _Generations(metadata.generation)
         known.newest = metadata.generation
         if is_raised and self._is_observed and (seen is None or seen < metadata.generation):

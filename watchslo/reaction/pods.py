@@ -50,7 +50,7 @@ class PodTracker:
     def steps(self) -> tuple[PendingStep, ...]:
         return tuple(self._pending.values())
 
-    def take(self, change: ReactingChange, sighted: Sighted) -> None:
+    def take(self, change: ReactingChange, sighted: Sighted, *, is_created: bool) -> None:
         """Take in a change, and report the reactions that it shows."""
         uid = change.object.metadata.uid
         spec, status = part_of(change.object.spec, POD_SPEC), part_of(change.object.status, POD_STATUS)
@@ -65,7 +65,7 @@ class PodTracker:
         done, is_deleting = _done(spec, status), change.object.metadata.deletion_timestamp is not None
         if pod is None:
             pod = _Pod(done, is_deleting)
-            if change.type == "ADDED":
+            if is_created:
                 self._ask(uid, pod, sighted)
         elif done > pod.done:
             self._advance(uid, pod, done, sighted)

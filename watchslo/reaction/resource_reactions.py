@@ -13,7 +13,7 @@ from watchslo.reaction.resources import PODS, SLICES, WORKLOADS
 from watchslo.reaction.routes import RouteTracker
 from watchslo.reaction.steps import Report, Sighted, Unmeasured
 from watchslo.snapshot import ReactionReading
-from watchslo.watch.decode import Bookmark, Error, Frames, parse_revision
+from watchslo.watch.decode import Added, Bookmark, Error, Frames, parse_revision
 
 
 class ResourceReactions:
@@ -29,17 +29,25 @@ class ResourceReactions:
         self._tracker = _tracker_of(resource.key, self._dating.add, pod_ready)
         self._records = {step.step: ReactionRecord() for step in self._tracker.steps}
 
-    def take(self, frames: Frames, received: float, *, is_tainted: bool) -> None:
-        """Take in the events of one chunk, which `REACTING` decoded."""
+    def take(self, frames: Frames, received: float, *, is_tainted: bool, is_initial: bool = False) -> None:
+        """Take in the events of one chunk, which `REACTING` decoded.
+
+        What is `is_initial` are objects that exist, up to the bookmark that ends them: they were not created now.
+        """
         for event in frames.events:
             if isinstance(event, Error):
                 return
             revision = parse_revision(event.object.metadata.resource_version)
-            if revision is None or isinstance(event, Bookmark):
+            if isinstance(event, Bookmark):
+                is_initial &= not event.ends_list
+                continue
+            if revision is None:
                 continue
             sighted = Sighted(revision, received, is_tainted)
-            self._dating.sight(sighted)
-            self._tracker.take(cast("ReactingChange", event), sighted)
+            if not is_initial:
+                self._dating.sight(sighted)
+            is_created = isinstance(event, Added) and not is_initial
+            self._tracker.take(cast("ReactingChange", event), sighted, is_created=is_created)
 
     def pod_ready(self, uid: str, sighted: Sighted) -> None:
         """Take in a pod that has become ready, if this resource is endpoint slices."""

@@ -31,7 +31,7 @@ class RouteTracker:
         elif endpoint.revision > sighted.revision:
             self._report(Reaction(ReactionStep.ROUTED, sighted, endpoint))
 
-    def take(self, change: ReactingChange, sighted: Sighted) -> None:
+    def take(self, change: ReactingChange, sighted: Sighted, *, is_created: bool) -> None:  # noqa: ARG002 - a slice may be new
         """Take in a change of a slice, and report the reactions that it shows."""
         if isinstance(change, ReactingDeleted):
             return

@@ -39,18 +39,20 @@ class Cluster:
         self.commits: dict[int, float] = {}
         self.newest = 0
 
-    def send(self, type_: str, *, after: float = 0.0, tainted: bool = False, **fields: Any) -> None:
+    def send(
+        self, type_: str, *, after: float = 0.0, tainted: bool = False, initial: bool = False, **fields: Any
+    ) -> None:
         """Send an event of an object `after` so many seconds; `fields` are its metadata, and its spec and status."""
         self.now += after
         self.newest = next(self.revisions)
         self.commits[self.newest] = self.now - self.latency
         parts = {name: fields.pop(name) for name in ("spec", "status", "endpoints") if name in fields}
         metadata = {"uid": "a", "resourceVersion": str(self.newest), **fields}
-        self.send_line({"type": type_, "object": {"metadata": metadata, **parts}}, tainted=tainted)
+        self.send_line({"type": type_, "object": {"metadata": metadata, **parts}}, tainted=tainted, initial=initial)
 
-    def send_line(self, line: Any, *, tainted: bool = False) -> None:
-        frames = decode(json.dumps(line).encode() + b"\n", REACTING)
-        self.reactions.take(frames, self.now, is_tainted=tainted)
+    def send_line(self, *lines: Any, tainted: bool = False, initial: bool = False) -> None:
+        frames = decode(b"".join(json.dumps(line).encode() + b"\n" for line in lines), REACTING)
+        self.reactions.take(frames, self.now, is_tainted=tainted, is_initial=initial)
 
     def measure(self, revisions: IntArray, received: FloatArray) -> Bounds:
         """Return how late events were, by the commits that the test knows."""

@@ -45,6 +45,25 @@ def test_generation_of_an_object_that_is_first_seen_changing_is_no_sample(deploy
     assert deployments.took() == [1.0, 1]
 
 
+def test_first_change_of_an_object_that_was_there_before_is_a_sample(deployments: Cluster) -> None:
+    deployments.send("ADDED", initial=True, generation=7, status=observed(6))
+    assert deployments.reading().pending == 0, "nobody knows since when"
+    deployments.send("MODIFIED", after=1, generation=8, status=observed(7))
+    deployments.send("MODIFIED", after=2, generation=8, status=observed(8))
+    assert deployments.took() == [2.0, 1]
+
+
+def test_objects_after_the_mark_that_ends_the_initial_ones_are_created(deployments: Cluster) -> None:
+    annotations = {"k8s.io/initial-events-end": "true"}
+    mark = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "5", "annotations": annotations}}}
+    old, new = (
+        {"type": "ADDED", "object": {"metadata": {"uid": uid, "resourceVersion": revision, "generation": 1}}}
+        for uid, revision in (("a", "4"), ("b", "6"))
+    )
+    deployments.send_line(old, mark, new, initial=True)
+    assert deployments.reading().pending == 1
+
+
 def test_pending_generations_have_an_age(deployments: Cluster) -> None:
     deployments.send("ADDED", generation=1)
     deployments.send("ADDED", after=2, generation=1, uid="b")

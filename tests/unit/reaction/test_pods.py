@@ -66,6 +66,13 @@ def test_pod_seen_halfway_has_samples_of_later_steps_only(pods: Cluster) -> None
     assert samples(pods) == {"prepared": [2, 1]}
 
 
+def test_deletion_of_a_pod_that_was_there_before_is_a_sample(pods: Cluster) -> None:
+    pods.send("ADDED", initial=True, spec=ON_NODE, status=READY)
+    pods.send("MODIFIED", after=1, spec=ON_NODE, status=READY, deletionTimestamp="2026-01-01T00:00:30Z")
+    pods.send("DELETED", after=3, spec=ON_NODE, status=READY)
+    assert samples(pods) == {"deleted": [3, 1]}
+
+
 def test_deletion_asked_for_before_the_pod_was_seen_is_no_sample(pods: Cluster) -> None:
     pods.send("MODIFIED", spec=ON_NODE, status=READY, deletionTimestamp="2026-01-01T00:00:30Z")
     pods.send("DELETED", after=1, spec=ON_NODE, status=READY)

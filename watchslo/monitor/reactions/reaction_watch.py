@@ -1,6 +1,7 @@
 """The watch of whole objects by which the reactions of one resource are found."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from watchslo.kube.representation import Representation
 from watchslo.monitor.protocol.watch_identity import WatchIdentity
@@ -9,11 +10,17 @@ from watchslo.monitor.watches.second_watch import SecondWatch
 from watchslo.reaction.objects import REACTING
 from watchslo.reaction.resource_reactions import ResourceReactions
 from watchslo.watch.decode import Frames
-from watchslo.watch.messages import Fact, FellBack, Gap, Relisted, RelistReason
+from watchslo.watch.messages import Fact, Gap, Relisted, RelistReason
+from watchslo.watch.strategy import STREAM, TAIL
+
+STREAM_OR_TAIL = replace(STREAM, fallback=TAIL)  # pages of whole objects would be large
 
 
 class ReactionWatch(SecondWatch):
-    """Passes the whole objects of a resource to its `reactions`."""
+    """Passes the whole objects of a resource to its `reactions`.
+
+    It begins with the objects that exist, if the apiserver streams them: then the first change of each is understood.
+    """
 
     def __init__(
         self, identity: WatchIdentity, reactions: ResourceReactions, lag: Lag, random: Callable[[], float]
@@ -26,6 +33,7 @@ class ReactionWatch(SecondWatch):
             note=self._note_gap,
             seen=self._take,
             decoder=REACTING,
+            strategy=STREAM_OR_TAIL,
         )
         self._reactions = reactions
         self._lag = lag
@@ -41,11 +49,12 @@ class ReactionWatch(SecondWatch):
         super().start_over()
 
     def _take(self, received: float, frames: Frames) -> None:
-        self._reactions.take(frames, received, is_tainted=self._lag.tainted(received))
+        is_tainted = self._lag.tainted(received)
+        self._reactions.take(frames, received, is_tainted=is_tainted, is_initial=not self.is_open)
 
     def _note_gap(self, fact: Fact) -> None:
         match fact:
             case Relisted(reason) if reason is not RelistReason.START:
                 self._reactions.begin_again()
-            case Gap() | FellBack():
+            case Gap():
                 self._reactions.begin_again()

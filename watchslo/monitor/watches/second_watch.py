@@ -13,12 +13,12 @@ from watchslo.watch.decode import FRAME, FrameDecoder, Frames
 from watchslo.watch.failure import Reason
 from watchslo.watch.machine import Machine
 from watchslo.watch.messages import Batch, Fact, Hasten, ListFailed, Reopen, Reset, WatchClosed, WatchOpened
-from watchslo.watch.strategy import TAIL
+from watchslo.watch.strategy import TAIL, Strategy
 from watchslo.watch.transitions import State
 
 
 class SecondWatch:
-    """Runs a watch with the target of another one, and lists nothing.
+    """Runs a watch with the target of another one; by default it lists nothing.
 
     `emit` gets its live events, `note` its facts, and `seen` each chunk that `decoder` has decoded, with the time of
     its arrival. Failures are logged as `event`; they are no failures of the watch that is measured.
@@ -35,6 +35,7 @@ class SecondWatch:
         note: Callable[[Fact], None] = lambda _: None,
         seen: Callable[[float, Frames], None] | None = None,
         decoder: FrameDecoder = FRAME,
+        strategy: Strategy = TAIL,
     ) -> None:
         self.bytes = 0
         self._identity = identity
@@ -44,6 +45,7 @@ class SecondWatch:
         self._note = note
         self._seen = seen
         self._decoder = decoder
+        self._strategy = strategy
         self._halted = False
         self._driver = self._new_driver(representation)
         log = structlog.get_logger().bind(
@@ -92,9 +94,10 @@ class SecondWatch:
         self._driver.feed(Reset())
 
     def _new_driver(self, representation: Representation) -> Driver:
+        apiserver = self._identity.apiserver
         return Driver(
-            Machine(TAIL, self._identity.config.page_size, self._random),
-            self._identity.apiserver.client,
+            Machine(self._strategy, self._identity.config.page_size, self._random, streaming=apiserver.streamed_lists),
+            apiserver.client,
             self._identity.target,
             representation,
             emit=self._emit,
