@@ -23,7 +23,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.conftest import GOLDEN
 from tests.support.certs import Authority
+from tests.support.transcripts import calls, replay
 from watchslo import asyncio_overrides
 from watchslo.asyncio_overrides import (
     OverridingEventLoop,
@@ -36,7 +38,6 @@ from watchslo.event_loop import (
     MOST_READ_BYTES,
     MOST_WAITING,
     MOST_WAITING_BYTES,
-    SHORT_SECONDS,
     WAITING_SECONDS,
     Inbox,
     TimedEventLoop,
@@ -44,6 +45,8 @@ from watchslo.event_loop import (
 )
 from watchslo.latency.own_delay import NOTED_SECONDS, OwnDelays
 
+Contexts = tuple[ssl.SSLContext, ssl.SSLContext]
+"""The TLS contexts of a server and of its client."""
 NUMBER = 7  # of a socket
 DATA = [(selectors.SelectorKey(NUMBER, NUMBER, selectors.EVENT_READ, None), selectors.EVENT_READ)]
 
@@ -87,6 +90,16 @@ class Loop:
         self.start(waits=waits, slow=slow)
         self.selector.select(1.0)
         self.clock.now += callbacks
+
+    def look(self) -> None:
+        """Ask for data, and neither wait nor run callbacks."""
+        self.selector.select(0.0)
+
+    def note_backlog(self) -> None:
+        self.selector.note_backlog()
+
+    def has_waited(self) -> bool:
+        return self.selector.has_waited
 
     def end(self) -> tuple[float, float, float]:
         """Return what is noted of the last turn."""
@@ -138,66 +151,10 @@ def test_lost_connection_is_freed_without_garbage_collection() -> None:
 
 
 class TestTimedSelector:
-    def test_data_that_ends_a_wait_has_just_arrived(self, loop: Loop) -> None:
-        loop.turn(waits=0.2, callbacks=0.003)
-        assert loop.end() == (10.2, 10.203, 10.2)
-
-    @pytest.mark.parametrize("block", [0.01, 0.045, 0.1, 0.145])
-    def test_data_read_after_a_block_may_have_arrived_since_its_beginning(self, loop: Loop, block: float) -> None:
-        loop.turn(waits=0.2, callbacks=block)
-        loop.turn()
-        assert loop.end() == (round(10.2 + block, 4), round(10.201 + block, 4), 10.2)
-
-    @pytest.mark.parametrize("block", [0.01, 0.045, 0.1, 0.145])
-    def test_task_that_data_woke_up_receives_it_one_turn_later(self, loop: Loop, block: float) -> None:
-        loop.turn(waits=0.2, callbacks=block)
-        loop.turn()  # reads, and wakes up the task
-        loop.turn()  # the task notes the time
-        assert loop.end() == (round(10.201 + block, 4), round(10.202 + block, 4), 10.2)
-
-    def test_later_turns_do_not_wait_for_a_block_any_more(self, loop: Loop) -> None:
-        loop.turn(waits=0.2, callbacks=0.1)
-        for _ in range(3):
-            loop.turn()
-        assert loop.end()[2] == 10.3
-
-    def test_select_that_takes_long_has_not_waited_if_data_was_there(self, loop: Loop) -> None:
-        loop.turn(waits=0.2, callbacks=0.1)
-        loop.turn(slow=0.02)
-        assert loop.end() == (10.32, 10.321, 10.2)
-
-    def test_select_that_returns_long_after_its_timeout_has_not_waited(self, loop: Loop) -> None:
-        loop.turn(waits=0.2)
-        loop.turn(waits=3.0)  # a signal handler, say: the timeout is 1 s
-        loop.turn()  # reads what arrived since the kernel was asked
-        assert loop.end()[2] == pytest.approx(10.2)
-
-    def test_data_that_a_late_select_does_not_report_may_have_arrived_since_its_beginning(self, loop: Loop) -> None:
-        loop.turn(waits=0.2)
-        loop.turn(waits=3.0)
-        loop.turn()
-        loop.turn()  # the task notes the time
-        assert loop.end()[2] == pytest.approx(10.201)
-
-    def test_data_after_a_backlog_may_be_as_old_as_the_data_before(self, loop: Loop) -> None:
-        loop.turn(waits=0.2, callbacks=0.01)
-        loop.selector.note_backlog()
-        loop.turn(waits=0.02)
-        assert loop.end()[2] == 10.2
-        loop.turn(waits=0.1)
-        assert loop.end()[2] == pytest.approx(10.331)
-
-    def test_data_that_arrived_during_a_short_turn_has_just_arrived(self, loop: Loop) -> None:
-        """One question less to the kernel: whether it was there already would not matter."""
-        loop.turn(waits=0.2, callbacks=SHORT_SECONDS * 0.9)
-        loop.turn(callbacks=0.003)
-        assert loop.end() == (10.2002, 10.2032, 10.2002)
-
-    def test_data_after_a_short_turn_and_a_block_may_be_as_old_as_the_block(self, loop: Loop) -> None:
-        loop.turn(waits=0.2, callbacks=0.1)
-        loop.turn(callbacks=SHORT_SECONDS * 0.9)  # reads, and wakes up a task: asyncio does not wait
-        loop.selector.select(0)
-        assert loop.end()[2] == 10.2
+    def test_notes_of_reads_are_those_of_the_golden_file(
+        self, monkeypatch: pytest.MonkeyPatch, golden: Callable[[str, str], None]
+    ) -> None:
+        golden("late-reads.txt", replay((GOLDEN / "late-reads.txt").read_text(), lambda _: calls(Loop(monkeypatch))))
 
     def test_readers_are_called_until_asyncio_has_something_to_do(self, loop: Loop) -> None:
         results, seen = iter((True, True, False)), []
@@ -234,12 +191,6 @@ class TestTimedSelector:
         loop.selector.readers[NUMBER] = read
         loop.turn(waits=0.3)
         assert loop.clock.now == pytest.approx(11.205)
-
-    def test_says_whether_it_has_waited(self, loop: Loop) -> None:
-        loop.turn(waits=0.2)
-        assert loop.selector.has_waited
-        loop.turn(slow=0.2)
-        assert not loop.selector.has_waited
 
     def test_notes_nothing_without_a_receiver(self, loop: Loop) -> None:
         loop.selector.note_reads = None
@@ -424,8 +375,7 @@ class Decrypting(asyncio.Protocol):
 
 
 @pytest.fixture(scope="module")
-def contexts(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """The TLS contexts of a server and of its client."""
+def contexts(tmp_path_factory: pytest.TempPathFactory) -> Contexts:
     folder: Path = tmp_path_factory.mktemp("tls") / "certificates"
     authority = Authority(folder)
     pair = authority.server("server")
@@ -438,7 +388,7 @@ def contexts(tmp_path_factory: pytest.TempPathFactory) -> tuple[ssl.SSLContext, 
 class TestTls:
     @staticmethod
     def run(
-        contexts: tuple[ssl.SSLContext, ssl.SSLContext],
+        contexts: Contexts,
         serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any],
         use: Callable[[Any, Received], Any],
     ) -> None:
@@ -462,7 +412,7 @@ class TestTls:
 
     @staticmethod
     def run_apart(
-        contexts: tuple[ssl.SSLContext, ssl.SSLContext],
+        contexts: Contexts,
         serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any],
         use: Callable[[Any, Received], Any],
     ) -> None:
@@ -490,7 +440,7 @@ class TestTls:
             done.set()
             thread.join()
 
-    def test_passes_data_both_ways(self, contexts: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
+    def test_passes_data_both_ways(self, contexts: Contexts) -> None:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.write((await reader.readexactly(300_000))[::-1])
             writer.close()
@@ -505,9 +455,7 @@ class TestTls:
 
         self.run(contexts, serve, use)
 
-    def test_first_data_frees_the_write_buffer(
-        self, contexts: tuple[ssl.SSLContext, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_first_data_frees_the_write_buffer(self, contexts: Contexts, monkeypatch: pytest.MonkeyPatch) -> None:
         written: list[bytes] = []
         free_write_buffer = asyncio_overrides._TlsSocket._free_write_buffer
 
@@ -532,9 +480,7 @@ class TestTls:
 
         self.run(contexts, serve, use)
 
-    def test_first_data_does_not_disturb_what_is_being_sent(
-        self, contexts: tuple[ssl.SSLContext, ssl.SSLContext]
-    ) -> None:
+    def test_first_data_does_not_disturb_what_is_being_sent(self, contexts: Contexts) -> None:
         data = bytes(range(100)) * 300_000  # more than the kernel takes
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -550,7 +496,7 @@ class TestTls:
 
         self.run(contexts, serve, use)
 
-    def test_reads_all_that_openssl_has(self, contexts: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
+    def test_reads_all_that_openssl_has(self, contexts: Contexts) -> None:
         size = MOST_READ_BYTES + 100  # the limit lies within the last record, and the kernel has no more to report
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -566,9 +512,7 @@ class TestTls:
         self.run(contexts, serve, use)
 
     @pytest.mark.parametrize("reset", [False, True])
-    def test_passes_what_arrives_alone_to_a_reader_until_the_end(
-        self, contexts: tuple[ssl.SSLContext, ssl.SSLContext], *, reset: bool
-    ) -> None:
+    def test_passes_what_arrives_alone_to_a_reader_until_the_end(self, contexts: Contexts, *, reset: bool) -> None:
         kept: list[bytes] = []
         data = bytearray()
 
@@ -612,7 +556,7 @@ class TestTls:
         self.run_apart(contexts, serve, use)
 
     @pytest.mark.parametrize("last", [b"", b"data"])
-    def test_reports_a_reset(self, contexts: tuple[ssl.SSLContext, ssl.SSLContext], last: bytes) -> None:
+    def test_reports_a_reset(self, contexts: Contexts, last: bytes) -> None:
         async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.write(last)
             connected = writer.get_extra_info("socket")
@@ -626,7 +570,7 @@ class TestTls:
 
         self.run(contexts, serve, use)
 
-    def test_reads_a_cut_record_as_an_end(self, contexts: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
+    def test_reads_a_cut_record_as_an_end(self, contexts: Contexts) -> None:
         record = b"\x17\x03\x03\x01\x00"  # the header of one with 256 bytes, which do not come
 
         async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -639,9 +583,7 @@ class TestTls:
 
         self.run(contexts, serve, use)
 
-    def test_notes_a_backlog(
-        self, contexts: tuple[ssl.SSLContext, ssl.SSLContext], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_notes_a_backlog(self, contexts: Contexts, monkeypatch: pytest.MonkeyPatch) -> None:
         noted: list[int] = []
         monkeypatch.setattr(TimedSelector, "note_backlog", lambda _: noted.append(1))
 
@@ -698,7 +640,7 @@ class TestTls:
         with asyncio.Runner(loop_factory=OverridingEventLoop) as runner:
             runner.run(work())
 
-    def test_has_the_certificate_of_the_peer(self, contexts: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
+    def test_has_the_certificate_of_the_peer(self, contexts: Contexts) -> None:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.read()
             writer.close()
@@ -708,7 +650,7 @@ class TestTls:
 
         self.run(contexts, serve, use)
 
-    def test_closes_the_socket_of_a_failed_handshake(self, contexts: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
+    def test_closes_the_socket_of_a_failed_handshake(self, contexts: Contexts) -> None:
         async def work() -> None:
             server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0, ssl=contexts[0])
             address = server.sockets[0].getsockname()
@@ -723,7 +665,7 @@ class TestTls:
         with asyncio.Runner(loop_factory=OverridingEventLoop) as runner:
             runner.run(work())
 
-    def test_handshake_has_a_time_limit(self, contexts: tuple[ssl.SSLContext, ssl.SSLContext]) -> None:
+    def test_handshake_has_a_time_limit(self, contexts: Contexts) -> None:
         async def work() -> None:
             with socket.create_server(("127.0.0.1", 0)) as silent:
                 loop = asyncio.get_running_loop()
