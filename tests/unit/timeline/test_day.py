@@ -1,10 +1,14 @@
-from collections.abc import Iterable
+"""The minutes of a day: `tests/golden/days.txt` has what is judged and what is remembered."""
 
-import numpy as np
+from collections.abc import Callable, Iterable
+from itertools import groupby
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.conftest import GOLDEN
+from tests.support.transcripts import Step, calls, replay
 from watchslo.timeline import day as module
 from watchslo.timeline.day import MINUTES, DayHistory, Minute
 from watchslo.timeline.series import Key
@@ -12,7 +16,6 @@ from watchslo.timeline.series import Key
 PODS: Key = ("service", "pods")
 NODES: Key = ("service", "nodes")
 NOON = 1_700_000_000.0 // 86_400 * 86_400 + 43_200
-DELAY = 6.0  # from a window's end to its verdict
 
 
 class Judged:
@@ -25,43 +28,65 @@ class Judged:
         self.day.add(self.now, {PODS: dict(self.counts)})
 
     def judge(self, *verdicts: str, length: float = 60.0) -> None:
+        """Judge windows of this length."""
         for verdict in verdicts:
             for _ in range(round(length / 60) - 1):
-                self.now += 60
-                self.day.add(self.now, {PODS: dict(self.counts)})
-            self.now += 60
+                self.wait()
+            self.judge_at_once(verdict)
+
+    def judge_at_once(self, *verdicts: str) -> None:
+        for verdict in verdicts:
             self.counts[verdict] += 1
-            self.day.add(self.now, {PODS: dict(self.counts)})
+        self.wait()
 
-    def seen(self, key: Key = PODS) -> str:
-        """What is not without data, from the first of it to the last."""
-        return "".join(map(str, self.day.of(key))).strip("0")
+    def judge_a_day(self, first: str, others: str) -> None:
+        self.judge(first, *[others] * (MINUTES - 1))
+
+    def wait(self, minutes: int = 1) -> None:
+        """Let time pass in which nothing is judged, as when the machine is suspended."""
+        self.now += 60 * minutes
+        self.day.add(self.now, {PODS: dict(self.counts)})
+
+    def leave(self, minutes: int) -> None:
+        """Let each minute pass without the watch."""
+        for _ in range(minutes):
+            self.now += 60
+            self.day.add(self.now, {})
+
+    def start_again(self) -> None:
+        self.counts = dict.fromkeys(self.counts, 0)
+        self.wait()
+
+    def set_back(self, hours: int) -> None:
+        self.day.add(self.now - 3600 * hours, {PODS: dict(self.counts)})
+
+    def seen(self) -> str:
+        """Return what is not without data, from the first of it to the last."""
+        return named("".join(map(str, self.day.overall())).strip("0"))
+
+    def newest(self) -> str:
+        """Return the newest two minutes, and when the last one is, in seconds after noon."""
+        assert len(self.day.of(PODS)) == MINUTES
+        return f"{named(map(str, self.day.of(PODS)[-2:]))} at {self.day.last_minute_wall - NOON:g}"
+
+    def last_bad(self) -> str:
+        """Return when the newest bad minute is, in minutes before the last minute."""
+        if self.day.last_bad_wall is None:
+            return "none"
+        return f"{(self.day.last_minute_wall - self.day.last_bad_wall) / 60:g}"
 
 
-def test_verdict_marks_its_minute() -> None:
-    judged = Judged()
-    judged.judge("good", "undecided", "bad", "no_data", "good")
-    assert judged.seen() == "12301"
-    assert judged.day.overall().tolist() == judged.day.of(PODS).tolist()
+def named(minutes: Iterable[str]) -> str:
+    """Return equal minutes in a row as one word."""
+    runs = ((Minute(int(digit)).name.lower(), len([*run])) for digit, run in groupby(minutes))
+    return ", ".join(f"{count} {name}" for name, count in runs) or "nothing"
 
 
-def test_newest_bad_minute_is_known_for_a_day() -> None:
-    judged = Judged()
-    assert judged.day.last_bad_wall is None
-    judged.judge("good", "bad", "bad", "good")
-    newest = MINUTES - 1 - max(np.flatnonzero(judged.day.overall() == Minute.BAD))
-    assert judged.day.last_bad_wall == judged.day.last_minute_wall - 60.0 * newest
-    judged.judge(*["good"] * MINUTES)
-    assert judged.day.last_bad_wall is None
+def test_minutes_are_those_of_the_golden_file(golden: Callable[[str, str], None]) -> None:
+    def begin(seconds_after_noon: str) -> Step:
+        return calls(Judged(NOON + float(seconds_after_noon)))
 
-
-def test_newest_minute_is_last() -> None:
-    judged = Judged(NOON + DELAY + 30)
-    judged.judge("bad")
-    day = judged.day.of(PODS)
-    assert len(day) == MINUTES
-    assert judged.day.last_minute_wall == NOON + 60
-    assert day[-2:].tolist() == [Minute.BAD, Minute.NO_DATA]
+    golden("days.txt", replay((GOLDEN / "days.txt").read_text(), begin))
 
 
 @given(st.lists(st.floats(0, 5), min_size=30, max_size=30), st.floats(0, 60))
@@ -72,56 +97,9 @@ def test_every_minute_is_marked_exactly_once(jitters: Iterable[float], first: fl
     for number, jitter in enumerate(jitters, 1):
         judged.counts["bad" if number % 2 else "good"] += 1
         judged.day.add(at + 60 * number + jitter, {PODS: dict(judged.counts)})
-    seen = judged.seen()
-    assert "0" not in seen
-    assert 28 <= len(seen) <= 31
-
-
-def test_long_window_marks_all_its_minutes() -> None:
-    judged = Judged()
-    judged.judge("good", "bad", length=300.0)
-    assert judged.seen() == "1" * 5 + "3" * 5
-
-
-def test_worst_of_several_verdicts_marks_the_minute() -> None:
-    judged = Judged()
-    judged.counts = {"good": 1, "bad": 1, "undecided": 1, "no_data": 1}
-    judged.day.add(NOON + 60, {PODS: judged.counts})
-    assert judged.seen() == "3"
-
-
-def test_minutes_and_watches_expire_after_a_day() -> None:
-    judged = Judged()
-    judged.judge("bad", *["no_data"] * (MINUTES - 1))
-    assert judged.seen() == ""
-    judged = Judged()
-    judged.judge("bad")
-    judged.day.add(judged.now + 60, {})
-    assert judged.day.overall().any()
-    judged.day.add(judged.now + 86_400, {})
-    assert not judged.day.overall().any()
-
-
-def test_time_in_which_the_machine_was_suspended_has_no_verdict() -> None:
-    judged = Judged()
-    judged.judge("good", "good")
-    judged.now += 5 * 3600.0
-    judged.day.add(judged.now, {PODS: dict(judged.counts)})
-    judged.judge("bad")
-    assert judged.seen() == "11" + "0" * 300 + "3"
-
-
-def test_time_in_which_a_watch_was_absent_has_no_verdict() -> None:
-    judged = Judged()
-    judged.judge("good")
-    for _ in range(30):
-        judged.now += 60
-        judged.day.add(judged.now, {})
-    judged.counts = {"good": 0, "bad": 0, "undecided": 0, "no_data": 0}
-    judged.now += 60
-    judged.day.add(judged.now, {PODS: dict(judged.counts)})
-    judged.judge("bad")
-    assert judged.seen() == "1" + "0" * 31 + "3"
+    minutes = "".join(map(str, judged.day.of(PODS))).strip("0")
+    assert "0" not in minutes
+    assert 28 <= len(minutes) <= 31
 
 
 def test_days_of_watches_that_left_are_kept_in_a_bounded_number(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,19 +125,3 @@ def test_overall_minute_has_the_worst_verdict_of_any_watch() -> None:
     day.add(NOON + 120, {PODS: {"good": 2}, NODES: {"bad": 1, "no_data": 1}})
     day.add(NOON + 180, {PODS: {"good": 3}, NODES: {"undecided": 1, "bad": 1, "no_data": 1}})
     assert "".join(map(str, day.overall())).strip("0") == "312"
-
-
-def test_counter_reset_is_not_a_verdict() -> None:
-    judged = Judged()
-    judged.judge("bad", "bad")
-    judged.counts = {"good": 0, "bad": 0, "undecided": 0, "no_data": 0}
-    judged.day.add(judged.now + 60, {PODS: judged.counts})
-    assert judged.seen() == "33"
-
-
-def test_wall_clock_set_back_clears_nothing() -> None:
-    judged = Judged()
-    judged.judge("bad")
-    before = judged.day.of(PODS)
-    judged.day.add(NOON - 7200, {PODS: dict(judged.counts)})
-    assert np.array_equal(judged.day.of(PODS), before)
