@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import pytest
 
 from tests.conftest import GOLDEN
 from tests.support import names, written
+from tests.support.transcripts import Step, replay
 from watchslo.serve.metrics import FAMILIES, Family
 
 ROOT = Path(__file__).parents[2]
@@ -77,72 +78,13 @@ def test_apiserver_metrics_are_sorted_and_unique() -> None:
     assert {metric.type for metric in names.apiserver_metrics()} == {"counter", "gauge", "histogram", "summary"}
 
 
-@pytest.mark.parametrize(
-    ("query", "wrong"),
-    [
-        ("watchslo_watch_down", "nothing exposes watchslo_watch_down"),
-        (
-            "rate(watchslo_list_duration_seconds[5m])",
-            "nothing exposes watchslo_list_duration_seconds: a histogram has only _bucket, _count and _sum",
-        ),
-        ("apiserver_watch_cache_capacity", "nothing exposes apiserver_watch_cache_capacity"),
-        ("apiserver_resource:nothing:rate5m", "nothing exposes apiserver_resource:nothing:rate5m"),
-        ('watchslo_watch_up{verdict="bad"}', "watchslo_watch_up: has no label verdict"),
-        ('watchslo_slo_windows_total{verdict="late"}', "watchslo_slo_windows_total: verdict is never late"),
-        ('watchslo_slo_windows_total{verdict=~"good|late"}', "watchslo_slo_windows_total: verdict is never late"),
-        ('watchslo_slo_windows_total{verdict=~"no_.+e"}', "watchslo_slo_windows_total: verdict is never no_.+e"),
-        (
-            'watchslo_apiserver_timespan_seconds_bucket{le="1"}',
-            "watchslo_apiserver_timespan_seconds_bucket: le is 1.0, and never 1",
-        ),
-        (
-            'apiserver_request_duration_seconds_bucket{le="1.0"}',
-            "apiserver_request_duration_seconds_bucket: le is 1, and never 1.0",
-        ),
-        ('apiserver_request_total{verb="LISTS"}', "apiserver_request_total: verb is never LISTS"),
-        ("sum by (watcher) (watchslo_watch_up)", "no metric here has a label watcher"),
-        ("sum(watchslo_watch_up) without (wach)", "no metric here has a label wach"),
-        ("up * on (pot) up", "no metric here has a label pot"),
-        ('{__name__="up"}', '{__name__="up"}: selects by no name'),
-        ("up ; up", "up ; up: '; up' is no PromQL"),
-        ('up{job="a"', "a { is not closed"),
-        ("up{job}", "['job'] are no matchers"),
-    ],
-)
-def test_wrong_in_query_finds_the_mistake(query: str, wrong: str) -> None:
-    assert names.wrong_in_query(query) == [wrong]
+def begin(kind: str) -> Step:
+    wrong = {"query": names.wrong_in_query, "text": names.wrong_in_text}[kind]
+    return lambda text: "\n".join(wrong(text)) or "nothing"
 
 
-@pytest.mark.parametrize(
-    "query",
-    [
-        'sum by (watch, le) (rate(watchslo_apiserver_timespan_seconds_bucket{le="1.0"}[5m] offset 1h)) > bool 0.5',
-        'watchslo_slo_windows_total{verdict=~"good|bad", job="a", watch=~"$watch", cluster=~"${cluster:regex}"}',
-        'watchslo_slo_windows_total{verdict!~"no_.*"} # with a "comment"',
-        "histogram_quantile(0.99, sum by (le) (rate(apiserver_request_duration_seconds_bucket[$__rate_interval])))",
-        'label_replace(up, "host", "$1", "instance", "(.*):.*") * on (host) group_left () up',
-        'count_values("version", watchslo_build_info) + 1e3 ^ -2',
-        "histogram_fraction(1, +Inf, sum by (hop) (rate(watchslo_hop_seconds[5m])))",
-        "topk(10, max_over_time(watchslo_watch_stalled[1h:5m])) unless on (apiserver) ALERTS",
-    ],
-)
-def test_wrong_in_query_accepts_valid_queries(query: str) -> None:
-    assert names.wrong_in_query(query) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "wrong"),
-    [
-        ("see `watchslo_watch_down`", ["nothing exposes watchslo_watch_down"]),
-        ("`watchslo_listing_*` count", ["nothing exposes anything like watchslo_listing_*"]),
-        ('`apiserver_request_total{verb="LISTS"}`', ["apiserver_request_total: verb is never LISTS"]),
-        ("`watchslo_hop_seconds{hop}` and apiserver_sending and watchslo_list_*", []),
-        ("watchslo_hop_seconds, etcd_request_duration_seconds, and tests/golden/etcd_none.txt", []),
-        ('`watchslo_hop_seconds{hop="none"}`', ["watchslo_hop_seconds: hop is never none"]),
-    ],
-)
-def test_wrong_in_text_finds_the_mistakes(text: str, wrong: list[str]) -> None:
-    assert names.wrong_in_text(text) == wrong
+def test_findings_are_those_of_the_golden_file(golden: Callable[[str, str], None]) -> None:
+    golden("wrong-names.txt", replay((GOLDEN / "wrong-names.txt").read_text(), begin))
 
 
 def test_queries_of_dashboard_finds_nested_panels_and_variables(tmp_path: Path) -> None:

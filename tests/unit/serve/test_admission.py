@@ -1,76 +1,56 @@
-"""Places shared by clients: what a client gets while others want some too."""
+"""Places shared by clients: `tests/golden/places.txt` has what a client gets of six while others want some too."""
 
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.conftest import GOLDEN
+from tests.support.transcripts import calls, replay, shown
 from watchslo.serve.admission import Admission, client_at
 
 MOST = 6
 
 
 class Clients:
-    """Clients that take places; `held` are the places, `refused` and `given_up` those that had to leave."""
+    """Clients that take places; `held` are these, such as `a1`, the first one of client `a`."""
 
     def __init__(self) -> None:
         self.admission = Admission[str](MOST)
         self.held: list[str] = []
-        self.refused: list[str] = []
-        self.given_up: list[str] = []
 
-    def enter(self, *names: str) -> None:
-        """Enter places such as `a1`, the first one of client `a`."""
+    def enter(self, *names: str) -> str:
+        """Enter the places, and return which of them were refused, and which others had to leave."""
+        refused, left = [], []
         for name in names:
             leaving = self.admission.enter(name[0], name)
             if leaving == name:
-                self.refused.append(name)
+                refused.append(name)
                 continue
             self.held.append(name)
             if leaving is not None:
                 self.held.remove(leaving)
-                self.given_up.append(leaving)
+                left.append(leaving)
+        return f"{len(self.held)} held, refused: {shown(refused)}, left: {shown(left)}"
+
+    def leave(self, name: str) -> int:
+        """Leave a place, and return how many are taken."""
+        self.admission.leave(name[0], name)
+        self.held = [one for one in self.held if one != name]
+        return len(self.admission)
+
+    def take_all(self) -> str:
+        """Take places in turns until there is none."""
+        taken = []
+        while self.admission:
+            taken.append(self.admission.take(self.admission.turns[0]))
+        return shown(taken)
 
 
-def test_client_alone_has_all_places() -> None:
-    clients = Clients()
-    clients.enter(*(f"a{number}" for number in range(MOST + 2)))
-    assert (len(clients.held), clients.refused) == (MOST, ["a6", "a7"])
-
-
-def test_client_with_most_gives_up_its_newest_places_for_others() -> None:
-    clients = Clients()
-    clients.enter("a1", "a2", "a3", "a4", "a5", "a6", "b1", "b2", "b3", "b4")
-    assert (clients.given_up, clients.refused) == (["a6", "a5", "a4"], ["b4"])
-    clients.enter("c1", "c2", "c3")
-    assert Counter(name[0] for name in clients.held) == {"a": 2, "b": 2, "c": 2}
-
-
-def test_client_without_a_place_is_refused_if_none_has_two() -> None:
-    clients = Clients()
-    clients.enter(*(f"{name}1" for name in "abcdefg"))
-    assert (clients.refused, clients.given_up) == (["g1"], [])
-
-
-def test_place_that_was_left_is_free() -> None:
-    clients = Clients()
-    clients.enter(*(f"a{number}" for number in range(MOST)))
-    clients.admission.leave("a", "a3")
-    clients.admission.leave("a", "a3")
-    clients.admission.leave("b", "b1")
-    assert len(clients.admission) == MOST - 1
-    clients.enter("a9")
-    assert clients.refused == []
-
-
-def test_clients_take_turns() -> None:
-    clients = Clients()
-    clients.enter("a1", "a2", "a3", "b1", "c1", "c2")
-    taken = []
-    while clients.admission:
-        taken.append(clients.admission.take(clients.admission.turns[0]))
-    assert taken == ["a1", "b1", "c1", "a2", "c2", "a3"]
+def test_places_are_shared_as_the_transcripts_say(golden: Callable[[str, str], None]) -> None:
+    golden("places.txt", replay((GOLDEN / "places.txt").read_text(), lambda _: calls(Clients())))
 
 
 @given(st.lists(st.sampled_from("abcde"), max_size=80))

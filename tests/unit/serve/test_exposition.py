@@ -1,70 +1,44 @@
-"""The formats of the exposition, as negotiated with a scraper."""
+"""The formats of the exposition: `tests/golden/negotiation.txt` has what scrapers accept and get."""
 
 import gzip
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
+from tests.conftest import GOLDEN
 from tests.support.metric_messages import ACCEPT
+from tests.support.transcripts import replay
 from tests.unit.serve import readings
-from watchslo.serve.exposition import ExpositionFormat, MetricsEncoder, negotiate
+from watchslo.serve.exposition import MetricsEncoder, negotiate
 from watchslo.serve.metrics import Detail
 
-TEXT = "text/plain; version=0.0.4; charset=utf-8"
-OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
-PROTOBUF = "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited"
-PROMETHEUS_3 = (
-    "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.5,application/openmetrics-text;version=0.0.1;"
-    "q=0.4,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,text/plain;version=0.0.4;q=0.2,*/*;q=0.1"
-)
+WORDS = {
+    "PROMETHEUS-3-PROTOBUF": ACCEPT,
+    "PROMETHEUS-3": (
+        "OPENMETRICS;version=1.0.0;escaping=allow-utf-8;q=0.5,OPENMETRICS;version=0.0.1;q=0.4,"
+        "text/plain;version=1.0.0;escaping=allow-utf-8;q=0.3,text/plain;version=0.0.4;q=0.2,*/*;q=0.1"
+    ),
+    "OPENMETRICS": "application/openmetrics-text",
+    "PROTOBUF": "application/vnd.google.protobuf",
+    "FAMILY": "proto=io.prometheus.client.MetricFamily",
+}
+"""What the golden file writes in place of headers and of parts of them."""
 
 
-@pytest.mark.parametrize(
-    ("accept", "content_type"),
-    [
-        ("", TEXT),
-        ("*/*", TEXT),
-        ("text/html,application/xhtml+xml", TEXT),
-        ("text/plain;version=0.0.4", TEXT),
-        ("application/openmetrics-text", OPENMETRICS),
-        ("application/openmetrics-text;version=1.0.0", OPENMETRICS + "; escaping=underscores"),
-        (PROMETHEUS_3, OPENMETRICS + "; escaping=allow-utf-8"),
-        ("application/openmetrics-text;version=9.9.9", TEXT),
-        ("application/openmetrics-text;version=newest", TEXT),
-        ("application/openmetrics-text;version=1.0.0;escaping=dots", TEXT),
-    ],
-)
-def test_negotiate_returns_a_known_format(accept: str, content_type: str) -> None:
-    assert negotiate(accept, "") == ExpositionFormat(content_type, gzipped=False)
+def content_type(accept: str) -> str:
+    for word, meant in WORDS.items():
+        accept = accept.replace(word, meant)
+    found = negotiate("" if accept == "nothing" else accept, "").content_type
+    for word, meant in WORDS.items():
+        found = found.replace(meant, word)
+    return found
 
 
-@pytest.mark.parametrize(
-    ("accept", "is_protobuf"),
-    [
-        (ACCEPT, True),
-        (PROTOBUF, True),  # as Prometheus 2.42 asks, apart from the texts
-        (f"{PROTOBUF},application/openmetrics-text;version=1.0.0;q=0.8,text/plain;version=0.0.4;q=0.5,*/*;q=0.1", True),
-        (PROTOBUF.replace(";", " ; "), True),
-        (f"{PROTOBUF};q=0.2,application/openmetrics-text;version=1.0.0;q=0.3", False),
-        (f"text/plain;q=0.3,{PROTOBUF};q=0.7", True),
-        (f"{PROTOBUF},text/plain", False),
-        (f"{PROTOBUF},*/*", True),
-        (f"{PROTOBUF};q=0", False),
-        (f"{PROTOBUF};q=high", False),
-        (PROTOBUF.replace("delimited", "text"), False),
-        (PROTOBUF.replace("MetricFamily", "Metric"), False),
-        ("application/vnd.google.protobuf", False),
-        (PROMETHEUS_3, False),
-        ("*/*", False),
-        ("", False),
-    ],
-)
-def test_negotiate_returns_protobuf_only_if_it_is_preferred(accept: str, is_protobuf: bool) -> None:  # noqa: FBT001
-    form = negotiate(accept, "gzip")
-    assert form.gzipped
-    assert form.content_type.startswith("application/vnd.google.protobuf; ") == is_protobuf
+def test_formats_are_those_of_the_golden_file(golden: Callable[[str, str], None]) -> None:
+    golden("negotiation.txt", replay((GOLDEN / "negotiation.txt").read_text(), lambda _: content_type))
 
 
 def test_encode_gzips_if_accepted() -> None:

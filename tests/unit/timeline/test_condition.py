@@ -1,6 +1,5 @@
-"""The condition of a watch, moment by moment: transcripts in `tests/golden/conditions.txt`; and the words for it."""
+"""The condition of a watch, moment by moment: transcripts in `tests/golden/conditions.txt`."""
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +14,6 @@ from watchslo.timeline.condition import (
     name_of,
     verdict_on,
 )
-from watchslo.timeline.format import common_percentile, counted, duration, lasting, since, some_of
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 NOW = 1_700_000_000.0
@@ -96,32 +94,6 @@ def test_name_contains_apiserver_if_there_are_several() -> None:
     assert name_of(replace(readings.TAIL, apiserver="10.0.0.1:6443")) == "pods at 10.0.0.1:6443"
 
 
-class TestWords:
-    def test_durations_have_three_digits(self) -> None:
-        said = [duration(one) for one in (0.0, 0.00085, 0.0123, 0.99949, 0.9995, 1.25, 99.94, 128.0, math.inf)]
-        assert said == ["0 ms", "0.85 ms", "12.3 ms", "999 ms", "1 s", "1.25 s", "99.9 s", "128 s", "∞"]
-
-    def test_lasting_prints_the_two_largest_units(self) -> None:
-        said = [lasting(one) for one in (0.0, 59.0, 60.0, 3599.0, 3600.0, 11_100.0, 86_400.0, 187_200.0)]
-        assert said == ["0 s", "59 s", "1 min", "59 min", "1 h", "3 h 5 min", "1 d", "2 d 4 h"]
-
-    def test_since_prints_the_date_of_another_day(self) -> None:
-        assert since(NOW, NOW + 60) == "since 22:13 UTC"
-        assert since(NOW, NOW + 86_400) == "since 2023-11-14 22:13 UTC"
-
-    def test_counted_uses_singular_for_one(self) -> None:
-        assert [counted(1, "watch"), counted(16, "watch"), counted(4210, "event")] == [
-            "1 watch",
-            "16 watches",
-            "4,210 events",
-        ]
-
-    def test_some_of_names_three_and_counts_the_rest(self) -> None:
-        assert some_of(["a", "b", "c"]) == "a, b and c"
-        assert some_of(["a"]) == "a"
-        assert some_of(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
-
-
 def test_down_watch_is_beyond_and_stalled_one_is_not_measured() -> None:
     within, beyond, unmeasured = WatchVerdict.WITHIN, WatchVerdict.BEYOND, WatchVerdict.NOT_MEASURED
     for before, stalled_for, down_for, verdict in (
@@ -132,9 +104,3 @@ def test_down_watch_is_beyond_and_stalled_one_is_not_measured() -> None:
         (beyond, 1.1, None, beyond),
     ):
         assert verdict_on(before, 1.0, stalled_for=stalled_for, down_for=down_for) is verdict
-
-
-def test_common_percentile_names_the_only_quantile() -> None:
-    assert common_percentile([0.999, 0.999]) == "P99.9"
-    assert common_percentile([0.999, 0.99]) == "Quantile"
-    assert common_percentile([]) == "P99"

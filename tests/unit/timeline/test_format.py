@@ -1,7 +1,18 @@
+"""Words for numbers, times and names: `tests/golden/words.txt`, and what cannot be written as one word there."""
+
+from collections.abc import Callable
+
 import pytest
 
+from tests.conftest import GOLDEN
+from tests.support.transcripts import calls, replay
 from watchslo.model import InstanceName, shard_name
+from watchslo.timeline import format as words
 from watchslo.timeline.format import part_note, printable
+
+
+def test_words_are_those_of_the_golden_file(golden: Callable[[str, str], None]) -> None:
+    golden("words.txt", replay((GOLDEN / "words.txt").read_text(), lambda _: calls(words)))
 
 
 @pytest.mark.parametrize(

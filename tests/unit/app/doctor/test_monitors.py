@@ -5,8 +5,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
-import pytest
+import yaml
 
+from tests.conftest import GOLDEN
+from tests.support.transcripts import Step, replay, shown
 from tests.unit.app.doctor.shown import findings_transcript
 from watchslo.app.doctor.monitors import (
     LabelSelector,
@@ -35,81 +37,31 @@ def found(
     return OperatorObjects(ours, selecting, "watchslo", namespace_labels, unread or {})
 
 
-@pytest.mark.parametrize(
-    ("selector", "labels", "matches"),
-    [
-        ({}, {}, True),
-        ({"matchLabels": {"a": "1"}}, {"a": "1", "b": "2"}, True),
-        ({"matchLabels": {"a": "1"}}, {"a": "2"}, False),
-        ({"matchLabels": {"a": "1", "b": "2"}}, {"a": "1"}, False),
-        ({"matchExpressions": [{"key": "a", "operator": "In", "values": ["1", "2"]}]}, {"a": "2"}, True),
-        ({"matchExpressions": [{"key": "a", "operator": "In", "values": ["1"]}]}, {}, False),
-        ({"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["1"]}]}, {"a": "1"}, False),
-        ({"matchExpressions": [{"key": "a", "operator": "NotIn", "values": ["1"]}]}, {}, True),
-        ({"matchExpressions": [{"key": "a", "operator": "Exists"}]}, {"a": ""}, True),
-        ({"matchExpressions": [{"key": "a", "operator": "Exists"}]}, {}, False),
-        ({"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}, {}, True),
-        ({"matchExpressions": [{"key": "a", "operator": "DoesNotExist"}]}, {"a": ""}, False),
-        (
-            {"matchLabels": {"a": "1"}, "matchExpressions": [{"key": "b", "operator": "Exists"}]},
-            {"a": "1"},
-            False,
-        ),
-    ],
-)
-def test_label_selector(selector: dict[str, object], labels: dict[str, str], *, matches: bool) -> None:
-    assert msgspec.convert(selector, LabelSelector).matches(labels) is matches
+def begin(words: str) -> Step:
+    """Return a step that asks a selector, the spec of a Prometheus, or whether an object of a kind is ours."""
+    subject, _, text = words.partition(" ")
+    match subject:
+        case "selector":
+            selector = msgspec.convert(parsed(text), LabelSelector)
+            return lambda labels: shown(selector.matches(parsed(labels)))
+        case "prometheus":
+            return lambda place: selection(parsed(text), *place.partition(" with ")[::2])
+    return lambda spec: shown(is_ours(text, made(**parsed(spec)), ["watchslo-minutes", "watchslo-days"]))
 
 
-@pytest.mark.parametrize(
-    ("spec", "namespace", "namespace_labels", "selected"),
-    [
-        ({}, "watchslo", {}, False),
-        ({"podMonitorSelector": {}}, "watchslo", {}, True),
-        ({"podMonitorSelector": {}}, "monitoring", {}, False),
-        ({"podMonitorSelector": {}, "podMonitorNamespaceSelector": {}}, "monitoring", {}, True),
-        ({"podMonitorSelector": {}, "podMonitorNamespaceSelector": {}}, "monitoring", None, True),
-        ({"podMonitorNamespaceSelector": {}}, "watchslo", {}, False),
-        ({"podMonitorSelector": {"matchLabels": LABELS}}, "watchslo", {}, True),
-        ({"podMonitorSelector": {"matchLabels": {"release": "other"}}}, "watchslo", {}, False),
-        (
-            {"podMonitorSelector": {}, "podMonitorNamespaceSelector": {"matchLabels": {"scrape": "yes"}}},
-            "monitoring",
-            {"scrape": "yes"},
-            True,
-        ),
-        (
-            {"podMonitorSelector": {}, "podMonitorNamespaceSelector": {"matchLabels": {"scrape": "yes"}}},
-            "monitoring",
-            {},
-            False,
-        ),
-        (
-            {"podMonitorSelector": {}, "podMonitorNamespaceSelector": {"matchLabels": {"scrape": "yes"}}},
-            "monitoring",
-            None,
-            None,
-        ),
-        (
-            {
-                "podMonitorSelector": {},
-                "podMonitorNamespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "watchslo"}},
-            },
-            "monitoring",
-            None,
-            True,
-        ),
-        ({"serviceMonitorSelector": {}, "ruleSelector": {}}, "watchslo", {}, False),
-    ],
-)
-def test_selects(
-    spec: dict[str, Any],
-    namespace: str,
-    namespace_labels: dict[str, str] | None,
-    selected: bool | None,  # noqa: FBT001 - a row of the table
-) -> None:
-    reader = made(namespace, **spec)
-    assert selects(reader, "PodMonitor", LABELS, found(namespace_labels=namespace_labels)) is selected
+def parsed(text: str) -> Any:
+    return yaml.load(text, yaml.BaseLoader)
+
+
+def selection(spec: dict[str, Any], namespace: str, labels: str) -> str:
+    """Return whether a Prometheus in a namespace selects our PodMonitor; labels are those of our namespace."""
+    namespace_labels = None if labels == "unread labels" else parsed(labels or "{}")
+    selected = selects(made(namespace, **spec), "PodMonitor", LABELS, found(namespace_labels=namespace_labels))
+    return "unknown" if selected is None else shown(selected)
+
+
+def test_selections_are_those_of_the_golden_file(golden: Callable[[str, str], None]) -> None:
+    golden("doctor/selections.txt", replay((GOLDEN / "doctor/selections.txt").read_text(), begin))
 
 
 EVERYTHING = made(
@@ -152,19 +104,3 @@ def test_findings_match_golden_file_and_name_no_object(golden: Callable[[str, st
     assert "secret" not in said
     assert "theirs" not in said
     golden("doctor/monitors.txt", said)
-
-
-@pytest.mark.parametrize(
-    ("kind", "spec", "ours"),
-    [
-        ("PodMonitor", {"selector": {"matchLabels": {"app.kubernetes.io/name": "watchslo", "more": "x"}}}, True),
-        ("PodMonitor", {"selector": {"matchLabels": {"app.kubernetes.io/name": "other"}}}, False),
-        ("PodMonitor", {"selector": {}}, False),
-        ("PodMonitor", {}, False),
-        ("PrometheusRule", {"groups": [{"name": "theirs"}, {"name": "watchslo-minutes"}]}, True),
-        ("PrometheusRule", {"groups": [{"name": "theirs"}]}, False),
-        ("PrometheusRule", {}, False),
-    ],
-)
-def test_is_ours(kind: str, spec: dict[str, Any], *, ours: bool) -> None:
-    assert is_ours(kind, made(**spec), ["watchslo-minutes", "watchslo-days"]) is ours
