@@ -1,9 +1,10 @@
 """Decisions from access reviews: how many reviews are made, and what replaces one that fails."""
 
 import asyncio
+from collections.abc import Callable
 
-import pytest
-
+from tests.conftest import GOLDEN
+from tests.support.transcripts import AsyncStep, replay_async
 from tests.unit.monitor.cluster import Log
 from watchslo.app import authorization
 from watchslo.app.authorization import Authorizer
@@ -44,18 +45,36 @@ NO_REVIEW = authorization._NO_REVIEW
 TOO_MANY = authorization._TOO_MANY
 
 
-@pytest.mark.parametrize(
-    ("review", "decision"),
-    [
-        (Review.ALLOWED, AccessDecision.ALLOWED),
-        (Review.FORBIDDEN, AccessDecision.FORBIDDEN),
-        (Review.UNKNOWN, AccessDecision.UNKNOWN),
-    ],
-)
-async def test_decision_is_cached_after_one_review(review: Review, decision: AccessDecision) -> None:
-    apiserver = Apiserver(review)
-    assert [await apiserver.decide() for _ in range(3)] == [decision] * 3
-    assert apiserver.reviews == [("token", "/metrics")]
+ANSWERS = {"down": DOWN, **{one.name.lower(): one for one in Review}}
+
+
+class Dialogue(Apiserver):
+    """A transcript of requests; the outcome says whether the apiserver was asked for a review."""
+
+    async def step(self, text: str) -> str | None:
+        match text.split():
+            case ["later", seconds]:
+                self.now += float(seconds)
+            case ["apiserver", "hangs"]:
+                self.hangs = True
+            case ["apiserver", answer]:
+                self.answer = ANSWERS[answer]
+            case ["request", token, path]:
+                before = len(self.reviews)
+                decision = await self.decide(token, path)
+                assert self.reviews[before:] in ([], [(token, path)])
+                shown = "no review" if decision == NO_REVIEW else AccessDecision(decision).value
+                return f"{shown}{', asked' if self.reviews[before:] else ''}"
+        return None
+
+
+async def test_decisions_are_those_of_the_golden_file(golden: Callable[[str, str], None], log: Log) -> None:
+    async def begin(_: str) -> AsyncStep:
+        return Dialogue().step
+
+    golden("access-reviews.txt", await replay_async((GOLDEN / "access-reviews.txt").read_text(), begin))
+    assert [entry["reason"] for entry in log.of("reviews_failed")] == ["refused"] * 4 + ["timeout"]
+    assert len(log.of("recovered")) == 2
 
 
 async def test_concurrent_requests_share_one_review() -> None:

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -12,6 +13,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from tests.conftest import GOLDEN
+from tests.support.transcripts import AsyncStep, replay, replay_async
 from tests.unit.report.incidents import BEGIN_WALL, QUIET, bodies
 from watchslo.app import report as command
 from watchslo.app.http_endpoint import DaemonCredentials
@@ -32,7 +35,7 @@ Answers = Mapping[str, Any]
 
 
 def refusal(status: int, body: bytes) -> Callable[[web.Request], web.Response]:
-    """Return an endpoint that answers with an error and this text."""
+    """Return an endpoint that answers with this status and text."""
     return lambda _: web.Response(status=status, body=body)
 
 
@@ -82,40 +85,41 @@ async def asked(answers: Answers, since: str = "45m", until: str | None = None) 
         return await command._ask_daemon(options, period_of(since, until, NOW_WALL), NOW_WALL)
 
 
-class TestPeriod:
-    @pytest.mark.parametrize(
-        ("since", "until", "seconds"),
-        [
-            ("1h", None, (-3600.0, 0.0)),
-            ("24h", None, (-86400.0, 0.0)),
-            ("2h", "90m", (-7200.0, -5400.0)),
-            ("2023-11-14T22:00:00Z", None, (-2700.0, 0.0)),
-            ("2023-11-14T23:00:00+01:00", "2023-11-14 22:30", (-2700.0, -900.0)),
-            ("1h", "2030-01-01", (-3600.0, 0.0)),
-        ],
-    )
-    def test_times_are_durations_or_moments(self, since: str, until: str | None, seconds: tuple[float, float]) -> None:
-        made = period_of(since, until, NOW_WALL)
-        assert (made.since_wall - NOW_WALL, made.until_wall - NOW_WALL) == seconds
+def covered(words: str) -> str:
+    """Return the period of `since [to until]`, in seconds from now, or why it is refused."""
+    since, _, until = words.partition(" to ")
+    try:
+        made = period_of(since, until or None, NOW_WALL)
+    except ConfigError as error:
+        return str(error)
+    return f"{made.since_wall - NOW_WALL:g} to {made.until_wall - NOW_WALL:g}"
 
-    @pytest.mark.parametrize(
-        ("since", "until", "why"),
-        [
-            ("yesterday", None, "--since: yesterday is neither a duration nor a time; write for example 1h or 2026-"),
-            ("1h", "90", "--until: 90 is neither a duration nor a time"),
-            ("2023-11-14T23:00:00Z", None, "--since: 2023-11-14T23:00:00Z is not in the past"),
-            ("1h", "2h", "--since: it must be before --until"),
-            ("30s", None, "--since: the period is shorter than a minute"),
-            ("2d", None, "--since: a report covers at most a day"),
-        ],
-    )
-    def test_unusable_times_are_refused(self, since: str, until: str | None, why: str) -> None:
-        with pytest.raises(ConfigError) as refused:
-            period_of(since, until, NOW_WALL)
-        assert str(refused.value).startswith(why)
+
+def test_periods_are_those_of_the_golden_file(golden: Callable[[str, str], None]) -> None:
+    golden("report-periods.txt", replay((GOLDEN / "report-periods.txt").read_text(), lambda _: covered))
+
+
+async def test_unusable_answers_are_the_sentences_of_the_golden_file(golden: Callable[[str, str], None]) -> None:
+    async def begin(server: str) -> AsyncStep:
+        asks = {"daemon": TestDaemon.ask_with, "Prometheus": TestPrometheus().ask_with}[server]
+
+        async def step(words: str) -> str:
+            path, status, body = re.fullmatch(r"(\S+) (\d*) ?(.*)", words).groups()  # type: ignore[union-attr]
+            answer = refusal(int(status or 200), body.encode())
+            with pytest.raises(ConnectError, match=r"^http://127\.0\.0\.1:\d+: ") as refused:
+                await asks(path, answer)
+            return str(refused.value).partition(": ")[2]
+
+        return step
+
+    golden("report-refusals.txt", await replay_async((GOLDEN / "report-refusals.txt").read_text(), begin))
 
 
 class TestDaemon:
+    @staticmethod
+    async def ask_with(path: str, answer: object) -> Any:
+        return await asked(daemon_answers(**{path: answer}))
+
     async def test_report_has_what_the_daemon_answers(self) -> None:
         made = await asked(daemon_answers())
         assert [one.watch for one in made.bad_watches] == ["pods"]
@@ -129,22 +133,9 @@ class TestDaemon:
         made = await asked(daemon_answers(**{SERIES: series}))
         assert len(made.watches) == 3
 
-    @pytest.mark.parametrize(
-        ("path", "answer", "why"),
-        [
-            (STATUS, 401, "it requires a valid token; pass one with --token-file"),
-            (STATUS, 403, "this identity may not read the status"),
-            (STATUS, 404, "the server is not a watchslo daemon"),
-            (SERIES, 500, "it answers 500"),
-            (STATUS, b"<html>", "the answer is not from a known version of watchslo"),
-            (FEED, b"retry: 2000\n\n{}\n\n", "the answer is not from a known version of watchslo"),
-        ],
-    )
-    async def test_unusable_answers_are_one_sentence(self, path: str, answer: Any, why: str) -> None:
-        with pytest.raises(ConnectError) as refused:
-            await asked(daemon_answers(**{path: answer}))
-        assert str(refused.value).startswith("http://127.0.0.1:")
-        assert why in str(refused.value)
+    async def test_feed_without_a_document_is_unusable(self) -> None:
+        with pytest.raises(ConnectError, match="the answer is not from a known version of watchslo"):
+            await asked(daemon_answers(**{FEED: b"retry: 2000\n\n{}\n\n"}))
 
     async def test_daemon_that_has_not_judged_yet_is_asked_to_be_asked_again(self) -> None:
         status = json.loads(bodies()[0]) | {"verdict": None}
@@ -186,6 +177,9 @@ class TestPrometheus:
             given = ReportOptions(prometheus=url, cluster_label="cluster", **options)
             return await command._ask_prometheus(given, url, period_of("45m", None, NOW_WALL), NOW_WALL)
 
+    async def ask_with(self, _: str, answer: object) -> Any:
+        return await self.ask(answer)
+
     async def test_report_has_the_name_of_the_cluster(self) -> None:
         made = await self.ask(
             self.answers(
@@ -215,25 +209,6 @@ class TestPrometheus:
         ) as error:
             await self.ask(self.answers(jobs=jobs))
         assert why in str(error.value)
-
-    @pytest.mark.parametrize(
-        ("answer", "why"),
-        [
-            (401, "it requires a valid token; pass one with --token-file"),
-            (403, "pass another token with --token-file"),
-            (404, "it does not serve this part of the API of Prometheus"),
-            (b"<html>", "the answer is not one of a Prometheus"),
-            (refusal(422, b'{"status":"error","error":"too many\\nsamples"}'), "it answers 422: too many samples"),
-            (refusal(400, b"bad_data: the range is too long"), "it answers 400: bad_data: the range is too long"),
-            (refusal(502, b"<html>Bad gateway</html>"), "it answers 502"),
-            (refusal(503, b""), "it answers 503"),
-        ],
-    )
-    async def test_unusable_answers_are_one_sentence(self, answer: object, why: str) -> None:
-        with pytest.raises(ConnectError) as refused:
-            await self.ask(answer)
-        assert str(refused.value).startswith("http://127.0.0.1:")
-        assert why in str(refused.value)
 
     @pytest.mark.parametrize(
         ("said", "doubts"),

@@ -1,6 +1,6 @@
 import asyncio
 import errno
-import socket
+import re
 import ssl
 import threading
 import time
@@ -13,7 +13,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+from tests.conftest import GOLDEN
 from tests.support.certs import Authority
+from tests.support.transcripts import replay
 from tests.unit.monitor.inside import BUILD
 from tests.unit.serve import readings
 from watchslo.app import http_endpoint
@@ -119,14 +121,6 @@ async def test_daemon_recovers_after_a_failure(url: str, answers: Answers) -> No
         assert (await daemon.view()).lines
 
 
-async def test_refused_connection_is_explained() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        free = taken.getsockname()[1]
-    async with Daemon(f"127.0.0.1:{free}", DaemonCredentials()) as daemon:
-        with pytest.raises(ConnectError, match=r"^the connection is refused; check that the daemon runs$"):
-            await daemon.view()
-
-
 def test_other_connection_errors_name_their_reason() -> None:
     unreachable = OSError(errno.EHOSTUNREACH, "Connect call failed ('10.0.0.1', 1)")
     assert explain(unreachable) == "the connection fails: no route to host"
@@ -230,30 +224,16 @@ async def test_missing_answer_times_out(monkeypatch: pytest.MonkeyPatch) -> None
     assert await error_of(wait) == "no answer within 0.05 s"
 
 
-@pytest.mark.parametrize(
-    ("url", "place"),
-    [
-        ("127.0.0.1:9477", "http://127.0.0.1:9477"),
-        ("localhost", "http://localhost"),
-        ("https://watchslo.example.com/", "https://watchslo.example.com"),
-        ("[::1]:9477", "http://[::1]:9477"),
-    ],
-)
-async def test_url_becomes_place(url: str, place: str) -> None:
-    assert Daemon(url, DaemonCredentials()).place == place
+async def test_urls_are_read_as_the_golden_file_says(golden: Callable[[str, str], None]) -> None:
+    def place(url: str) -> str:
+        try:
+            return Daemon("" if url == "nothing" else url, DaemonCredentials()).place
+        except ConfigError as error:
+            return f"refused: {error}"
 
-
-@pytest.mark.parametrize("url", ["ftp://x", "http://", "http://x:y", "http://x:99999", "http://[x", ""])
-async def test_invalid_url_is_refused(url: str) -> None:
-    with pytest.raises(ConfigError, match="is not the URL of a daemon; write for example"):
-        Daemon(url, DaemonCredentials())
-
-
-@pytest.mark.parametrize("url", ["http://user:secret@x", "http://x?token=secret", "http://x#secret"])
-async def test_url_with_secrets_is_refused_without_printing_them(url: str) -> None:
-    with pytest.raises(ConfigError) as refused:
-        Daemon(url, DaemonCredentials())
-    assert "secret" not in str(refused.value)
+    read = replay((GOLDEN / "daemon-urls.txt").read_text(), lambda _: place)
+    golden("daemon-urls.txt", read)
+    assert not re.search(r"refused: .*secret", read)
 
 
 @pytest.mark.parametrize(
