@@ -3,10 +3,7 @@
 import json
 from dataclasses import replace
 
-import pytest
-
 from tests.unit.serve import readings
-from watchslo.api.part import UnreadableError
 from watchslo.app.details import own_details, read_details, written
 from watchslo.timeline.timeline import Timeline
 
@@ -58,9 +55,3 @@ def test_own_details_are_those_of_the_page() -> None:
     timeline.observe(replace(readings.SNAPSHOT, watches=(readings.TAIL,)))
     (pods,) = own_details(timeline, "pods@service")
     assert (pods.name, pods.condition) == ("pods", "within (95%)")
-
-
-@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b'{"watches": [{}]}', b'"\xff"'])
-def test_other_answers_are_unreadable(body: bytes) -> None:
-    with pytest.raises(UnreadableError):
-        read_details(body)

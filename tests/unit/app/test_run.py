@@ -16,7 +16,7 @@ from watchslo.app.session import INTERRUPTED, open_listener, stop_signals
 from watchslo.config.loading import load
 from watchslo.config.model import Config
 from watchslo.config.values import Listen
-from watchslo.errors import ConfigError, ServeError
+from watchslo.errors import ConfigError
 from watchslo.monitor.supervisor import Supervisor
 
 LOOPBACK = Listen("127.0.0.1", 0)
@@ -220,12 +220,6 @@ class TestSession:
     def test_invalid_listen_address_is_refused(self) -> None:
         with pytest.raises(ConfigError, match="--listen: here is not an address to listen on"):
             open_listener("here", LOOPBACK)
-
-    def test_used_port_is_refused(self) -> None:
-        with open_listener("127.0.0.1:0", LOOPBACK) as taken:
-            port = taken.getsockname()[1]
-            with pytest.raises(ServeError, match=f"127.0.0.1:{port}: the port is already in use"):
-                open_listener(f"127.0.0.1:{port}", LOOPBACK)
 
 
 class TestCommand:

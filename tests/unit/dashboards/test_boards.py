@@ -71,19 +71,17 @@ def test_other_dashboards_name_the_level_of_metrics_that_they_require() -> None:
 
 @pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.uid)
 class TestBoard:
-    def test_every_panel_has_description_queries_and_thresholds(self, board: Board) -> None:
+    def test_every_panel_has_description_unit_queries_legends_and_thresholds(self, board: Board) -> None:
         for panel in all_panels(board):
             assert 30 <= len(panel.description) <= 250, panel.title
             assert panel.description.endswith("."), panel.title
+            assert panel.unit, panel.title
             assert panel.targets, panel.title
+            assert all(target.legend for target in panel.targets), panel.title
             assert panel.thresholds[0].value is None, panel.title
             values = [step.value for step in panel.thresholds[1:] if step.value is not None]
             assert values == sorted(set(values)), panel.title
             assert len(values) == len(panel.thresholds) - 1, panel.title
-
-    def test_every_query_has_a_legend(self, board: Board) -> None:
-        for panel in all_panels(board):
-            assert all(target.legend for target in panel.targets), panel.title
 
     def test_number_panels_have_one_aggregated_series(self, board: Board) -> None:
         for panel in all_panels(board):
@@ -138,13 +136,6 @@ class TestFile:
         assert set(selections) >= ({"cluster"} if name == FLEET else SELECTIONS)
         assert all(variable["allValue"] == ".*" and variable["includeAll"] for variable in selections.values())
         assert len(variables(SHIPPED[name])) == len(selections)
-
-    def test_panels_have_units_thresholds_and_descriptions(self, name: str) -> None:
-        for panel in panels(SHIPPED[name]):
-            defaults = panel["fieldConfig"]["defaults"]
-            assert panel["description"]
-            assert defaults["unit"]
-            assert defaults["thresholds"]["steps"]
 
     def test_every_query_selects_the_cluster(self, name: str) -> None:
         for panel in panels(SHIPPED[name]):

@@ -76,36 +76,12 @@ def test_many_points_become_columns_with_the_highest_of_each() -> None:
     assert min(y for _, y in coordinates(line)) < 40
 
 
-def test_bad_minutes_are_shaded_and_the_threshold_is_labelled() -> None:
-    minutes = (Minute.GOOD,) * 10 + (Minute.BAD,) * 6 + (Minute.GOOD,) * 44
-    picture = drawn(CurvePoint(600.0, 0.1, 0.05, 0.2), threshold=1.0, minutes=minutes)
-    (shade,) = of(picture, "rect", "badtime")
-    assert float(shade.get("width") or 0) == pytest.approx((WIDTH - LEFT - RIGHT) / 10, abs=0.1)
-    assert [one.text for one in of(picture, "text", "threshold")] == ["threshold 1 s"]
-
-
-def test_title_and_description_are_escaped_and_named() -> None:
-    picture = drawn(CurvePoint(600.0, 0.1, 0.05, 0.2))
-    assert picture.get("aria-labelledby") == "one-title one-desc"
-    assert picture.get("role") == "img"
-    assert [(one.get("id"), one.text) for one in picture][:2] == [
-        ("one-title", 'a "title" <1>'),
-        ("one-desc", "a summary. Shaded: bad minutes. Times are UTC."),
-    ]
-
-
 @pytest.mark.parametrize(("seconds", "labels"), [(0.1, 3), (0.002, 3), (30.0, 3)])
 def test_there_are_enough_labels(seconds: float, labels: int) -> None:
     picture = drawn(CurvePoint(600.0, seconds, seconds / 2, seconds * 2))
     shown = [one.text or "" for one in picture.iter("text") if re.search(r" m?s$", one.text or "")]
     assert len(shown) >= labels
     assert len(shown) == len({*shown})
-
-
-def test_times_are_marked() -> None:
-    picture = drawn(CurvePoint(600.0, 0.1, 0.05, 0.2))
-    shown = [one.text for one in picture.iter("text") if re.fullmatch(r"\d\d:\d\d", one.text or "")]
-    assert shown == ["00:00", "00:10", "00:20", "00:30", "00:40", "00:50", "01:00"]
 
 
 def test_strip_has_bars_of_different_heights() -> None:

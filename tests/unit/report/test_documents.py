@@ -8,7 +8,6 @@ import pytest
 
 from tests.unit.report import incidents
 from tests.unit.report.incidents import BEGIN_WALL, QUIET, Story, bodies, documents, incident, period
-from watchslo.api.part import UnreadableError, decode
 from watchslo.api.status import StatusDocument
 from watchslo.report.daemon import (
     MOST_CURVES,
@@ -147,12 +146,6 @@ def test_unknown_levels_and_confidences_of_newer_daemons_are_accepted() -> None:
     report = report_of(changed, period(0, 25), incidents.PLACE, BEGIN_WALL + 1500)
     assert {event.level for event in report.events} == {Level.UNKNOWN}
     assert report.causes[0].confidence is None
-
-
-@pytest.mark.parametrize("body", [b"", b"<html>", b"{}", b'{"at": 3}', b"[" * 100_000])
-def test_other_documents_are_unreadable(body: bytes) -> None:
-    with pytest.raises(UnreadableError):
-        decode(body, StatusDocument)
 
 
 class TestCurves:

@@ -228,9 +228,6 @@ class TestSettings:
             kept = re.findall(r"by \((.*?)\)", rule.expression)
             assert all("region" in labels.split(", ") for labels in kept), rule
 
-    def test_rules_without_cluster_label_do_not_mention_clusters(self) -> None:
-        assert not any("cluster" in rule.expression.replace("cluster:watchslo", "") for rule in rules())
-
     def test_job_selector_is_added_to_every_exposed_metric(self) -> None:
         for rule in rules(job_selector='job="a"'):
             raw = re.findall(r"(?<![:\w])(?:watchslo_\w+|up)(\{[^}]*\})?", rule.expression)

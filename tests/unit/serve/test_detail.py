@@ -1,10 +1,7 @@
 """The details of one watch: all their texts, and which causes and events they have."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
-
-import msgspec
 
 from tests.support.transcripts import of_states
 from tests.unit.serve import readings
@@ -130,9 +127,3 @@ def test_hour_has_median_and_highest_estimate() -> None:
 
 def test_each_reason_why_an_event_is_not_measured_is_explained() -> None:
     assert {*readings.TRACK.unmeasured} - {*NO_SAMPLE} == {"initial"}
-
-
-def test_details_are_valid_json() -> None:
-    found = json.loads(msgspec.json.encode(details(timeline(readings.SNAPSHOT), "jobs")))
-    assert found["apiVersion"] == "v1"
-    assert found["watches"][0]["causes"][0]["next"]

@@ -52,11 +52,6 @@ def test_encode_gzips_if_accepted() -> None:
     assert plain.headers["Vary"] == zipped.headers["Vary"] == "Accept, Accept-Encoding"
 
 
-def test_encode_includes_process_metrics() -> None:
-    body = MetricsEncoder(Detail.BASIC).encode(readings.SNAPSHOT, negotiate("", "")).body
-    assert b"\nprocess_resident_memory_bytes " in body
-
-
 @pytest.mark.parametrize(
     ("detail", "quantiles", "lines"),
     [

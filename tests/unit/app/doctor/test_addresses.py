@@ -71,12 +71,6 @@ def test_findings_match_golden_file(golden: Callable[[str, str], None]) -> None:
     golden("doctor/addresses.txt", findings_transcript(STATES))
 
 
-@pytest.mark.parametrize("reach", [*Reach, None])
-def test_only_dropped_packets_blame_a_network_policy(reach: Reach | None) -> None:
-    (finding,) = address_findings([report(because(Reason.TLS), reach=reach)])
-    assert ("NetworkPolicy" in f"{finding.text} {finding.remedy}") is (reach is Reach.DROPPED)
-
-
 def test_port_of_urls_without_port_is_that_of_the_scheme() -> None:
     assert [port_of(url) for url in ("https://a", "http://a", "https://[::1]:6443")] == [443, 80, 6443]
 

@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-import pytest
-
 from tests.unit.app.doctor.shown import findings_transcript
 from watchslo.app.doctor.clocks import ClockReport, OrderReport, clock_findings, order_findings, order_of
 from watchslo.model import Interval, Reading
@@ -15,6 +13,16 @@ def ticking(*trips: float, offset: Interval | None = None, failure: Failure | No
     return ClockReport("a", ticks, failure, offset)
 
 
+def read(revision: int, apiserver: str = "a", resource: str = "pods") -> Reading:
+    return Reading(resource, 0.0, 0.1, revision, apiserver)
+
+
+TIMEOUT = because(Reason.TIMEOUT)
+FAILED = {
+    ("a", "odd"): because(Reason.UNPARSABLE),
+    ("b", "odd"): because(Reason.UNPARSABLE),
+    ("a", "secrets"): because(Reason.FORBIDDEN),
+}
 CLOCKS = {
     "ticks of 10 ms, 20 ms and 9 s": ticking(0.01, 0.02, 9.0),
     "ticks of a quarter of the threshold": ticking(0.25),
@@ -22,7 +30,7 @@ CLOCKS = {
     "ticks just below the threshold": ticking(0.999),
     "ticks as long as the threshold": ticking(1.0),
     "a tick, then a failure": ticking(0.01, failure=because(Reason.FORBIDDEN)),
-    "no tick at all": ticking(failure=because(Reason.TIMEOUT)),
+    "no tick at all": ticking(failure=TIMEOUT),
     "a wall clock that may be ours": ticking(0.01, offset=Interval(-0.4, 0.5)),
     "a wall clock that may be less than a second ahead": ticking(0.01, offset=Interval(0.9, 1.5)),
     "a wall clock of which little is known": ticking(0.01, offset=Interval(-9.0, 9.0)),
@@ -37,6 +45,15 @@ ORDERS = {
     "a foreign apiserver, of which one resource is read": OrderReport({"a": ["pods"]}, {"b": ["pods"]}),
     "unparsable and unread resources": OrderReport({}, {}, ["odd"], ["secrets", "pods"]),
     "nothing is read": OrderReport({}, {}),
+    **{
+        f"revision {revision} between the ticks 10 and 12": order_of(
+            read(10), {("a", "pods"): read(revision)}, read(12)
+        )
+        for revision in (9, 10, 11, 12, 13)
+    },
+    "reads fail": order_of(read(1), FAILED, read(1)),
+    "the first tick is missing": order_of(TIMEOUT, {("a", "pods"): read(99)}, read(10)),
+    "the last tick is missing": order_of(read(10), {("a", "pods"): read(99)}, TIMEOUT),
 }
 
 
@@ -44,28 +61,3 @@ def test_findings_match_golden_file(golden: Callable[[str, str], None]) -> None:
     clocks = {name: clock_findings([report], 1.0) for name, report in CLOCKS.items()}
     orders = {name: order_findings(report) for name, report in ORDERS.items()}
     golden("doctor/clocks.txt", findings_transcript(clocks | orders))
-
-
-def read(revision: int, apiserver: str = "a", resource: str = "pods") -> Reading:
-    return Reading(resource, 0.0, 0.1, revision, apiserver)
-
-
-@pytest.mark.parametrize(("revision", "fits"), [(9, False), (10, True), (11, True), (12, True), (13, False)])
-def test_revision_fits_between_two_ticks(revision: int, *, fits: bool) -> None:
-    found = order_of(read(10), {("a", "pods"): read(revision)}, read(12))
-    assert (found.members, found.foreign) == (({"a": ["pods"]}, {}) if fits else ({}, {"a": ["pods"]}))
-
-
-def test_failures_are_unparsable_or_unread() -> None:
-    probes = {
-        ("a", "odd"): because(Reason.UNPARSABLE),
-        ("b", "odd"): because(Reason.UNPARSABLE),
-        ("a", "secrets"): because(Reason.FORBIDDEN),
-    }
-    assert order_of(read(1), probes, read(1)) == OrderReport({}, {}, ["odd"], ["secrets"])
-
-
-@pytest.mark.parametrize("late", [True, False])
-def test_missing_tick_decides_nothing(*, late: bool) -> None:
-    ticks = (read(10), because(Reason.TIMEOUT)) if late else (because(Reason.TIMEOUT), read(10))
-    assert order_of(ticks[0], {("a", "pods"): read(99)}, ticks[1]) == OrderReport({}, {}, [], ["pods"])

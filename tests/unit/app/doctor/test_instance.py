@@ -1,7 +1,7 @@
 """What a running instance answers, and what is said about it."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -11,7 +11,6 @@ from tests.unit.app.doctor.shown import findings_transcript
 from tests.unit.serve import readings
 from watchslo.app.doctor import instance
 from watchslo.app.doctor.addresses import Reach
-from watchslo.app.doctor.findings import FindingLevel
 from watchslo.app.doctor.instance import check_instance
 from watchslo.app.http_endpoint import DaemonCredentials, HttpEndpoint
 from watchslo.errors import ConnectError
@@ -46,34 +45,28 @@ STATES: dict[str, tuple[Any, Any]] = {
 }
 
 
-async def test_findings_match_golden_file(golden: Callable[[str, str], None]) -> None:
+def reaching(reach: Reach) -> Callable[[str], Awaitable[Reach]]:
+    async def reached(_: str) -> Reach:
+        return reach
+
+    return reached
+
+
+async def fail(*_: object) -> None:
+    raise ConnectError("the connection is refused")
+
+
+async def test_findings_match_golden_file(golden: Callable[[str, str], None], monkeypatch: pytest.MonkeyPatch) -> None:
     found = {}
     for name, (readyz, answer) in STATES.items():
         async with serving({"/readyz": readyz, "/api/v1/status": answer}) as endpoint:
             found[name] = await check_instance(endpoint, VERSION)
+
+    for reach in (Reach.DROPPED, Reach.REFUSED):
+        monkeypatch.setattr(instance, "tcp_reach", reaching(reach))
+        endpoint = HttpEndpoint("http://10.0.0.1:9477", DaemonCredentials())
+        monkeypatch.setattr(endpoint, "get", fail)
+        found[f"a connection is {reach.name.lower()}"] = await check_instance(endpoint, VERSION)
     said = findings_transcript(found)
     assert "secret" not in said
     golden("doctor/instance.txt", said)
-
-
-@pytest.mark.parametrize(
-    ("reach", "text", "remedy"),
-    [
-        (Reach.DROPPED, "is neither accepted nor refused", "Allow TCP port 9477 to the pods of watchslo (Ingress"),
-        (Reach.REFUSED, "the connection is refused", "Check --instance"),
-    ],
-)
-async def test_unreachable_instance(reach: Reach, text: str, remedy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def reached(_: str) -> Reach:
-        return reach
-
-    async def fail(*_: object) -> None:
-        raise ConnectError("the connection is refused")
-
-    monkeypatch.setattr(instance, "tcp_reach", reached)
-    endpoint = HttpEndpoint("http://10.0.0.1:9477", DaemonCredentials())
-    monkeypatch.setattr(endpoint, "get", fail)
-    (finding,) = await check_instance(endpoint, VERSION)
-    assert finding.level is FindingLevel.PROBLEM
-    assert text in finding.text
-    assert remedy in finding.remedy

@@ -2,14 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
-import pytest
 from aiohttp import web
+from msgspec.structs import replace as changed
 
 from tests.unit.app.doctor.server import serving, success
 from tests.unit.app.doctor.shown import findings_transcript
 from watchslo.app.doctor.findings import FindingLevel
-from watchslo.app.doctor.loaded_rules import RuleDifferences, check_rules, compare_rules, rule_findings, without_spaces
+from watchslo.app.doctor.loaded_rules import check_rules, compare_rules, rule_findings, without_spaces
 from watchslo.app.prometheus_client import LoadedGroup, LoadedRule, Prometheus
 from watchslo.rules.rule import RuleDefinition, RuleGroup
 
@@ -29,64 +30,39 @@ def loaded(record: Sequence[LoadedRule], alerts: Sequence[LoadedRule]) -> list[L
 
 
 ALL = loaded([LOADED_RECORD], [LOADED_ALERT, LOADED_LONG])
-SAME = RuleDifferences((), (), (), (), frozenset())
 
 
 def test_spaces_do_not_matter_outside_of_strings() -> None:
-    assert compare_rules(OURS, ALL) == SAME
     assert without_spaces('a + b{c="d \\" e"}\n* 2') == 'a+b{c="d \\" e"}*2'
-    other = LoadedRule(RECORD.name, 'sum by (x) (m{l="a b"})')
-    assert compare_rules(OURS, loaded([other], [LOADED_ALERT, LOADED_LONG])).different == (RECORD.name,)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{"query": "up == 1"}, {"duration": 0.0}],
-    ids=["expression", "wait"],
-)
-def test_changed_rule_is_different(change: dict[str, object]) -> None:
-    changed = LoadedRule(**{"name": "WatchDown", "query": "up == 0", "duration": 600.0, **change})  # type: ignore[arg-type]
-    changed.labels = LOADED_ALERT.labels
-    found = compare_rules(OURS, loaded([LOADED_RECORD], [changed, LOADED_LONG]))
-    assert (found.missing, found.different) == ((), ("WatchDown",))
+def with_alert(**changes: Any) -> list[LoadedGroup]:
+    return loaded([LOADED_RECORD], [changed(LOADED_ALERT, **changes), LOADED_LONG])
 
 
-def test_rule_with_other_labels_is_missing() -> None:
-    found = compare_rules(OURS, loaded([LOADED_RECORD], [LOADED_ALERT]))
-    assert (found.missing, found.different) == (("WatchDown",), ())
+def with_records(*records: LoadedRule) -> list[LoadedGroup]:
+    return loaded(records, [LOADED_ALERT, LOADED_LONG])
 
 
-def test_rule_in_a_foreign_group_is_missing() -> None:
-    found = compare_rules(OURS, loaded([], [LOADED_ALERT, LOADED_LONG]))
-    assert found.missing == (RECORD.name,)
-
-
-def test_one_of_several_profiles_is_enough() -> None:
-    other = LoadedRule(RECORD.name, "sum(other)")
-    assert compare_rules(OURS, loaded([other, LOADED_RECORD], [LOADED_ALERT, LOADED_LONG])) == SAME
-
-
-def test_extra_and_failing_rules() -> None:
-    old = LoadedRule("Old", "1")
-    broken = LoadedRule(RECORD.name, LOADED_RECORD.query, health="err")
-    found = compare_rules(OURS, loaded([broken, old], [LOADED_ALERT, LOADED_LONG]))
-    assert found == RuleDifferences((), (), ("Old",), (RECORD.name,), frozenset())
-
-
-FINDINGS = {
-    "all rules are loaded": SAME,
-    "all rules are missing": replace(SAME, missing=(RECORD.name, "WatchDown")),
-    "one rule is missing": replace(SAME, missing=(RECORD.name,)),
-    "one rule is different": replace(SAME, different=("WatchDown",)),
-    "one rule fails": replace(SAME, failing=("WatchDown",)),
-    "one rule is not ours": replace(SAME, extra=("Old",)),
-    "all of these": replace(SAME, missing=("x",), different=("y",), failing=("z",), extra=("o",)),
-    "no group is loaded": compare_rules(OURS, []),
+FAILING = changed(LOADED_RECORD, health="err")
+LOADED = {
+    "all rules are loaded, with other spaces": ALL,
+    "another profile has a rule of the same name": with_records(LoadedRule(RECORD.name, "sum(other)"), LOADED_RECORD),
+    "spaces within a string differ": with_records(LoadedRule(RECORD.name, 'sum by (x) (m{l="a b"})')),
+    "an expression differs": with_alert(query="up == 1"),
+    "a wait differs": with_alert(duration=0.0),
+    "a rule with its labels is missing": loaded([LOADED_RECORD], [LOADED_ALERT]),
+    "a rule is in a group of others only": with_records(),
+    "one rule fails": with_records(FAILING),
+    "one rule is not ours": with_records(LOADED_RECORD, LoadedRule("Old", "1")),
+    "a rule of each kind": loaded([FAILING, LoadedRule("Old", "1")], [changed(LOADED_ALERT, query="up == 1")]),
+    "no rule is loaded": loaded([], []),
+    "no group is loaded": [],
 }
 
 
 def test_findings_match_golden_file(golden: Callable[[str, str], None]) -> None:
-    found = {name: rule_findings(OURS, differences) for name, differences in FINDINGS.items()}
+    found = {name: rule_findings(OURS, compare_rules(OURS, groups)) for name, groups in LOADED.items()}
     golden("doctor/rules.txt", findings_transcript(found))
 
 
