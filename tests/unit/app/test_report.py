@@ -18,7 +18,6 @@ from tests.support.transcripts import AsyncStep, replay, replay_async
 from tests.unit.report.incidents import BEGIN_WALL, QUIET, bodies
 from watchslo.app import report as command
 from watchslo.app.http_endpoint import DaemonCredentials
-from watchslo.app.prometheus_client import PARTIAL
 from watchslo.app.report import ReportOptions, period_of
 from watchslo.errors import ConfigError, ConnectError, WatchsloError
 from watchslo.report.brief import as_brief
@@ -210,34 +209,17 @@ class TestPrometheus:
             await self.ask(self.answers(jobs=jobs))
         assert why in str(error.value)
 
-    @pytest.mark.parametrize(
-        ("said", "doubts"),
-        [
-            ({}, []),
-            ({"warnings": None, "isPartial": False, "infos": ["PromQL info: it might be no counter"]}, []),
-            ({"warnings": ["No StoreAPIs matched.", "no\x1bstore"]}, [0, 1]),
-            ({"warnings": [1, "No StoreAPIs matched."]}, [0]),
-            ({"warnings": "No StoreAPIs matched."}, ['Prometheus warns: "No StoreAPIs matched.".']),
-            ({"isPartial": True}, [PARTIAL]),
-            ({"warnings": [*"abcde"]}, [*(f"Prometheus warns: {text}." for text in "abc"), 2]),
-        ],
-    )
-    async def test_what_is_said_next_to_the_data_is_not_known(
-        self, said: Mapping[str, object], doubts: Sequence[str | int]
-    ) -> None:
-        minutes = [({**PODS}, 1.0)]
-        answer = self.answers(builds=[({"version": "1.2.3"}, 1.0)], minutes=minutes)
+    async def test_doubts_about_answers_are_those_of_the_golden_file(self, golden: Callable[[str, str], None]) -> None:
+        answer = self.answers(builds=[({"version": "1.2.3"}, 1.0)], minutes=[({**PODS}, 1.0)])
 
-        def doubtful(request: web.Request) -> bytes:
-            return json.dumps(json.loads(answer(request)) | said).encode()
+        async def doubts(said: str) -> str:
+            made = await self.ask(lambda request: json.dumps(json.loads(answer(request)) | json.loads(said)).encode())
+            return "\n".join(made.own.doubts) or "none"
 
-        made = await self.ask(doubtful)
-        texts = {
-            0: "Prometheus warns: No StoreAPIs matched.",
-            1: "Prometheus warns: no?store.",
-            2: "Prometheus has 2 more warnings.",
-        }
-        assert made.own.doubts == tuple(texts[one] if isinstance(one, int) else one for one in doubts)
+        async def begin(_: str) -> AsyncStep:
+            return doubts
+
+        golden("report-doubts.txt", await replay_async((GOLDEN / "report-doubts.txt").read_text(), begin))
 
     async def test_doubts_are_named_if_there_are_no_metrics(self) -> None:
         partial = {"data": {"resultType": "matrix", "result": []}, "isPartial": True}

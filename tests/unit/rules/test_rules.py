@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.conftest import GOLDEN
 from tests.support.rule_document import document
+from tests.support.transcripts import Step, replay
 from watchslo.app.rules import RulesOptions, as_yaml
 from watchslo.config.model import Config
 from watchslo.rules.inhibitions import inhibitions
@@ -54,12 +56,6 @@ def expressions(text: str, name: str, **options: Any) -> list[str]:
     return [rule.expression for rule in rules(text, **options) if rule.name == name]
 
 
-def burns(text: str) -> dict[str, str]:
-    """Return the burn rates at which alerts fire, by long window."""
-    found = (rule for rule in rules(text) if rule.name == "WatchLatencyBudgetBurn")
-    return {rule.labels["long"]: re.findall(r"burn_rate\w+ > (\S+)", rule.expression)[0] for rule in found}
-
-
 @pytest.fixture
 def several(tmp_path: Path) -> Path:
     path = tmp_path / "watchslo.yaml"
@@ -99,52 +95,53 @@ class TestGoldenFiles:
         assert yaml.safe_load(as_yaml(expected)) == expected
 
 
+LATE = "apiserver_resource:watchslo_late_events:ratio_rate"
+
+
+def of_configuration(text: str) -> Step:
+    """Return a step that shows a part of the rules of a configuration."""
+
+    def selectors(name: str, **options: Any) -> str:
+        (expression,) = expressions(text, name, **options)
+        return "\n".join(dict.fromkeys(re.findall(r"\{.*?\}(?:\[\w+\])?", expression)))
+
+    def step(words: str) -> str:
+        match words.split():
+            case ["late", "events"]:
+                return selectors(f"{LATE}1h")
+            case ["burn", "rates"]:
+                burning = (rule for rule in rules(text) if rule.name == "WatchLatencyBudgetBurn")
+                rates = {rule.labels["long"]: re.findall(r"burn_rate\w+ > (\S+)", rule.expression) for rule in burning}
+                return ", ".join(f"{long}: {rate[0]}" for long, rate in rates.items())
+            case ["remaining", "budget"]:
+                (expression,) = expressions(text, "apiserver_resource:watchslo_error_budget:remaining_ratio")
+                (ratio,) = re.findall(rf"{LATE}\w+", expression)
+                return f"{expression} ({len(expressions(text, ratio))} such rule)"
+            case ["good", "minutes"]:
+                return expressions(text, "cluster:watchslo_good_minutes:bool_rate1m")[0]
+            case ["range", *shrink]:
+                timespan = "instance_apiserver:watchslo_apiserver_timespan_seconds_bucket:rate1m"
+                return selectors(timespan, shrink=int(shrink[-1]) if shrink else 1)
+        raise AssertionError(words)
+
+    return step
+
+
+def test_rules_of_objectives_match_golden_file(golden: Golden) -> None:
+    golden("rules-objectives.txt", replay((GOLDEN / "rules-objectives.txt").read_text(), of_configuration))
+
+
 class TestObjectives:
     def test_rules_of_one_objective_have_no_matcher(self) -> None:
         assert not any(re.search("watch[=!]", rule.expression) for rule in rules("watch: [{resource: pods}]"))
-
-    def test_objective_of_the_star_applies_to_unnamed_watches(self) -> None:
-        text = 'watch: [{resource: pods}, {resource: "*", objective: {threshold: 2s}}]'
-        (late,) = expressions(text, "apiserver_resource:watchslo_late_events:ratio_rate1h")
-        assert re.findall(r'le="(.*?)",watch(..)', late) == [("1.0", "=~"), ("2.0", "!~")]
-
-    def test_objective_of_a_divided_watch_applies_to_its_parts(self) -> None:
-        divide = "divide: {by: namespace, values: [ci]}"
-        text = f"watch: [{{resource: pods, {divide}, objective: {{threshold: 2s}}}}, {{resource: nodes}}]"
-        (late,) = expressions(text, "apiserver_resource:watchslo_late_events:ratio_rate1h")
-        assert re.findall(r'le="2.0",(watch.*?)\}', late)[0] == 'watch=~"pods/1|pods/rest"'
 
     def test_objective_without_watches_has_no_rule(self) -> None:
         text = "watch: [{resource: pods, objective: {threshold: 2s}}]\nobjective: {threshold: 5s}"
         of_watches = [rule for rule in rules(text) if "apiserver_resource" in rule.name]
         assert not any('le="5.0"' in rule.expression for rule in of_watches)
 
-    @pytest.mark.parametrize(("threshold", "le"), [("1s", "1.0"), ("1ms", "0.001"), ("60s", "60.0"), ("1500ms", "1.5")])
-    def test_bucket_label_is_formatted_as_in_the_exposition(self, threshold: str, le: str) -> None:
-        (late,) = expressions(
-            f"objective: {{threshold: {threshold}}}", "apiserver_resource:watchslo_late_events:ratio_rate1h"
-        )
-        assert f'le="{le}"' in late
-
-    def test_watch_names_are_escaped_in_matchers(self) -> None:
-        text = r"watch: [{resource: pods, name: 'a.b|c*\d', objective: {threshold: 2s}}, {resource: nodes}]"
-        (late,) = expressions(text, "apiserver_resource:watchslo_late_events:ratio_rate1h")
-        assert r'watch=~"a\\.b\\|c\\*\\\\d"' in late
-
 
 class TestBurnRates:
-    @pytest.mark.parametrize(
-        ("events", "expected"),
-        [
-            pytest.param("{}", {"1h": "14.4", "6h": "6", "1d": "3", "3d": "1"}, id="30 days"),
-            pytest.param("{period: 7d}", {"1h": "3.36", "6h": "1.4", "1d": "1", "3d": "1"}, id="at least 1"),
-            pytest.param("{period: 1d}", {"1h": "1", "6h": "1", "1d": "1"}, id="no window longer than the period"),
-            pytest.param("{target: 0.9}", {"6h": "6", "1d": "3", "3d": "1"}, id="none needs more than all events"),
-        ],
-    )
-    def test_factors_follow_from_period_and_target(self, events: str, expected: dict[str, str]) -> None:
-        assert burns(f"objective: {{events: {events}}}") == expected
-
     def test_long_windows_need_more_history_than_the_next_shorter_one(self) -> None:
         """In minutes, one rate each; the alert of an hour also fires in a cluster that is minutes old."""
         found = {
@@ -159,34 +156,8 @@ class TestBurnRates:
             "3d": [("3d", "60", "86400")],
         }
 
-    @pytest.mark.parametrize(("period", "name"), [("30d", "30d"), ("7d", "7d"), ("90m", "90m"), ("3d", "3d")])
-    def test_remaining_budget_uses_the_ratio_of_the_period(self, period: str, name: str) -> None:
-        (remaining,) = expressions(
-            f"objective: {{events: {{period: {period}}}}}", "apiserver_resource:watchslo_error_budget:remaining_ratio"
-        )
-        assert remaining == f"1 - apiserver_resource:watchslo_late_events:ratio_rate{name} / 0.01"
-        recorded = [rule.name for rule in rules(f"objective: {{events: {{period: {period}}}}}")]
-        assert recorded.count(f"apiserver_resource:watchslo_late_events:ratio_rate{name}") == 1
-
 
 class TestCluster:
-    def test_common_objective_judges_all_watches_together(self) -> None:
-        text = f"objective: {{threshold: 3s, minutes: {{quantile: 0.9, minEvents: 7}}}}\n{SEVERAL}"
-        (good,) = expressions(text, "cluster:watchslo_good_minutes:bool_rate1m")
-        assert re.findall(r'le="(.*?)"', good) == ["3.0", "+Inf"]
-        assert ">= bool 0.9 *" in good
-        assert good.endswith("* 60 >= 7)")
-
-    @pytest.mark.parametrize(("window", "shrink", "span"), [("1m", 1, "90s"), ("5m", 1, "330s"), ("10s", 30, "11s")])
-    def test_range_is_longer_than_the_window_by_one_scrape(self, window: str, shrink: int, span: str) -> None:
-        """Shrink does not shorten windows."""
-        (bucket,) = expressions(
-            f"objective: {{minutes: {{window: {window}}}}}",
-            "instance_apiserver:watchslo_apiserver_timespan_seconds_bucket:rate1m",
-            shrink=shrink,
-        )
-        assert bucket.endswith(f"[{span}]))")
-
     def test_shards_confirm_nothing_of_each_other(self) -> None:
         """No other instance has the watches of a shard."""
         sharded = expressions("shard: {index: 0, count: 3}", "WatchClusterBadMinutes")
