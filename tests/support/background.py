@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from socketserver import BaseServer
 from typing import Self
 
+POLL_SECONDS = 0.01  # in which a server notices that it is to end
+
 
 class Background(ABC):
     """Runs in its own thread while its context is open."""
@@ -33,7 +35,7 @@ class ServerThread:
 
     def __init__(self, server: BaseServer) -> None:
         self._server = server
-        self._thread = threading.Thread(target=server.serve_forever, daemon=True)
+        self._thread = threading.Thread(target=server.serve_forever, args=(POLL_SECONDS,), daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -1,7 +1,6 @@
 import contextlib
 import re
 import ssl
-import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.background import ServerThread
 from tests.support.certs import Authority
 from watchslo.app import healthy as module
 from watchslo.app.healthy import NotHealthyError, healthy
@@ -52,14 +52,8 @@ def daemon(kind: type[BaseHTTPRequestHandler], tls: ssl.SSLContext | None = None
     server = HTTPServer(("127.0.0.1", 0), kind)
     if tls:
         server.socket = tls.wrap_socket(server.socket, server_side=True)
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    try:
+    with ServerThread(server):
         yield server.server_address[1]
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def config(folder: Path, listen: str) -> Path:

@@ -2,6 +2,9 @@
 
 import asyncio
 import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -11,30 +14,34 @@ from watchslo.app.http_endpoint import DaemonCredentials, HttpEndpoint
 from watchslo.errors import ConfigError, ConnectError
 
 
+@asynccontextmanager
+async def endpoint_of(
+    answer: Callable[[web.Request], Awaitable[web.StreamResponse]], **options: Any
+) -> AsyncIterator[HttpEndpoint]:
+    """Provide an endpoint that answers any request so."""
+    app = web.Application()
+    app.router.add_get("/{path:.*}", answer)
+    async with (
+        TestServer(app, shutdown_timeout=0.0) as server,
+        HttpEndpoint(f"{server.make_url('/prefix')}/", DaemonCredentials(), **options) as endpoint,
+    ):
+        yield endpoint
+
+
 async def test_get_returns_status_and_body_and_escapes_the_query() -> None:
     async def answer(request: web.Request) -> web.Response:
-        return web.Response(status=422, text=request.query["query"])
+        return web.Response(status=422, text=f"{request.path} {request.query['query']}")
 
-    app = web.Application()
-    app.router.add_get("/prefix/api/v1/query", answer)
-    async with (
-        TestServer(app) as server,
-        HttpEndpoint(f"{server.make_url('/prefix')}/", DaemonCredentials(), "a Prometheus") as endpoint,
-    ):
+    async with endpoint_of(answer) as endpoint:
         asked = await endpoint.get("/api/v1/query", {"query": 'up{job=~"a+b&c"}'})
-    assert asked == (422, b'up{job=~"a+b&c"}')
+    assert asked == (422, b'/prefix/api/v1/query up{job=~"a+b&c"}')
 
 
 async def test_redirect_says_where_it_leads_without_its_query() -> None:
     async def answer(_: web.Request) -> web.Response:
         raise web.HTTPFound("https://sso.test/login?state=secret#x")
 
-    app = web.Application()
-    app.router.add_get("/", answer)
-    async with (
-        TestServer(app) as server,
-        HttpEndpoint(str(server.make_url("")), DaemonCredentials(), "a Prometheus") as endpoint,
-    ):
+    async with endpoint_of(answer) as endpoint:
         with pytest.raises(ConnectError, match=r"^it redirects to https://sso.test/login \(302\); a proxy may want"):
             await endpoint.get("/")
 
@@ -65,12 +72,7 @@ async def test_answer_without_end_is_read_until_its_mark(size: int) -> None:
         await asyncio.sleep(60.0)
         return endless
 
-    app = web.Application()
-    app.router.add_get("/", answer)
-    async with (
-        TestServer(app, shutdown_timeout=0.0) as server,
-        HttpEndpoint(str(server.make_url("")), DaemonCredentials()) as endpoint,
-    ):
+    async with endpoint_of(answer) as endpoint:
         assert await endpoint.get("/", until=b"}\n\n") == (200, said)
 
 
@@ -79,11 +81,6 @@ async def test_slow_answer_may_have_more_time() -> None:
         await asyncio.sleep(60.0)
         return web.Response()
 
-    app = web.Application()
-    app.router.add_get("/", answer)
-    async with (
-        TestServer(app, shutdown_timeout=0.0) as server,
-        HttpEndpoint(str(server.make_url("")), DaemonCredentials(), seconds=0.05) as endpoint,
-    ):
+    async with endpoint_of(answer, seconds=0.05) as endpoint:
         with pytest.raises(ConnectError, match=r"^no answer within 0\.05 s$"):
             await endpoint.get("/")

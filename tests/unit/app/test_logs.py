@@ -8,8 +8,8 @@ import os
 import select
 import subprocess
 import sys
-from collections.abc import Iterator
-from typing import TextIO
+from collections.abc import Callable, Iterator
+from typing import Any, TextIO
 
 import pytest
 import structlog
@@ -31,16 +31,32 @@ def complain(error: BaseException | None, message: str, *values: object) -> None
     logging.getLogger("library").error(message, *values, exc_info=error)
 
 
-def test_library_error_is_one_event_without_values(capfd: pytest.CaptureFixture[str]) -> None:
-    writer = logs.set_up("json", "info")
-    try:
-        int("secret")
-    except ValueError as error:
-        complain(error, "Exception in %s\n", "task")
-    writer.finish(PATIENCE_SECONDS)
-    event = json.loads(capfd.readouterr().err)
+Logged = Callable[..., str]
+
+
+@pytest.fixture
+def logged(capfd: pytest.CaptureFixture[str]) -> Logged:
+    """Returns a function that returns what is logged."""
+
+    def logged(write: Callable[[], object], form: Any = "json", level: str = "info") -> str:
+        writer = logs.set_up(form, level)
+        write()
+        writer.finish(PATIENCE_SECONDS)
+        return capfd.readouterr().err
+
+    return logged
+
+
+def test_library_error_is_one_event_without_values(logged: Logged) -> None:
+    def fail() -> None:
+        try:
+            int("secret")
+        except ValueError as error:
+            complain(error, "Exception in %s\n", "task")
+
+    event = json.loads(logged(fail))
     assert event.pop("timestamp")
-    assert event.pop("error").startswith("ValueError in test_library_error_is_one_event_without_values:")
+    assert event.pop("error").startswith("ValueError in test_library_error_is_one_event_without_values.")
     assert event == {
         "event": "library_complains",
         "level": "error",
@@ -49,34 +65,22 @@ def test_library_error_is_one_event_without_values(capfd: pytest.CaptureFixture[
     }
 
 
-def test_library_message_is_cut_after_its_first_line(capfd: pytest.CaptureFixture[str]) -> None:
-    writer = logs.set_up("json", "info")
-    complain(None, "Task was destroyed but it is pending!\ntask: <Task secret>")
-    writer.finish(PATIENCE_SECONDS)
-    said = capfd.readouterr().err
+def test_library_message_is_cut_after_its_first_line(logged: Logged) -> None:
+    said = logged(lambda: complain(None, "Task was destroyed but it is pending!\ntask: <Task secret>"))
     assert "destroyed" in said
     assert "secret" not in said
 
 
-def test_cancellation_is_not_logged(capfd: pytest.CaptureFixture[str]) -> None:
-    writer = logs.set_up("json", "info")
-    complain(asyncio.CancelledError(), "Exception in ASGI application\n")
-    writer.finish(PATIENCE_SECONDS)
-    assert capfd.readouterr().err == ""
+def test_cancellation_is_not_logged(logged: Logged) -> None:
+    assert logged(lambda: complain(asyncio.CancelledError(), "Exception in ASGI application\n")) == ""
 
 
-def test_log_level_applies_to_libraries(capfd: pytest.CaptureFixture[str]) -> None:
-    writer = logs.set_up("console", "critical")
-    complain(None, "a warning")
-    writer.finish(PATIENCE_SECONDS)
-    assert capfd.readouterr().err == ""
+def test_log_level_applies_to_libraries(logged: Logged) -> None:
+    assert logged(lambda: complain(None, "a warning"), "console", "critical") == ""
 
 
-def test_pipe_gets_no_colours(capfd: pytest.CaptureFixture[str]) -> None:
-    writer = logs.set_up("console", "info")
-    structlog.get_logger().info("listening", url="here")
-    writer.finish(PATIENCE_SECONDS)
-    said = capfd.readouterr().err
+def test_pipe_gets_no_colours(logged: Logged) -> None:
+    said = logged(lambda: structlog.get_logger().info("listening", url="here"), "console")
     assert "listening" in said
     assert "\x1b" not in said
 

@@ -43,9 +43,8 @@ def lines(svg: str) -> Iterator[str]:
     for element in ET.fromstring(svg):
         kind = f"{element.tag.rpartition('}')[2]} {element.get('class')}"
         if points := [tuple(map(float, pair.split(","))) for pair in (element.get("points") or "").split()]:
-            heights = [y for _, y in points]
-            spans = f"x {points[0][0]:g} to {points[-1][0]:g}, y {min(heights):g} to {max(heights):g}"
-            yield f"{kind}: {len(points)} points, {spans}"
+            x, y = zip(*points, strict=True)
+            yield f"{kind}: {len(points)} points, x {min(x):g} to {max(x):g}, y {min(y):g} to {max(y):g}"
         elif element.get("class") not in (None, "grid", "axis"):
             place = (f"{name} {value}" for name, value in element.items() if name not in ("class", "text-anchor"))
             yield f"{kind}: {', '.join(place)}"

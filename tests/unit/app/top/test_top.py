@@ -1,14 +1,16 @@
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
 import pytest
 
+from tests.support.transcripts import of_states
 from tests.unit.app.top.fake_source import VIEW, FakeSource
 from watchslo.app import top as command
 from watchslo.app.http_endpoint import DaemonCredentials
-from watchslo.app.terminal import NOT_YET, View
+from watchslo.app.terminal import View
 from watchslo.app.top import TopOptions, top
 from watchslo.app.top.sources import Measurement
 from watchslo.errors import ConfigError, ConnectError
@@ -24,16 +26,27 @@ def use_source(monkeypatch: pytest.MonkeyPatch, view: View | Exception) -> None:
     monkeypatch.setattr(command, "Daemon", lambda *_: FakeSource(view))
 
 
-def test_once_prints_one_table(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    use_source(monkeypatch, VIEW)
+JUDGED = replace(VIEW, verdict="pods: late since 14:02 UTC.", trust="Can I trust this? Yes.")
+ONCE = {
+    "no verdict yet": (VIEW, None),
+    "the verdict and the self check come last": (JUDGED, None),
+    "there is no watch": (replace(JUDGED, lines=()), None),
+    "no watch is open": (replace(JUDGED, lines=tuple(replace(line, up=False) for line in VIEW.lines[:1])), None),
+    "the begin of the details of a watch": (VIEW, "jobs"),
+}
+
+
+def test_once_prints_what_the_golden_file_has(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], golden: Callable[[str, str], None]
+) -> None:
     monkeypatch.setitem(sys.modules, "textual", None)  # --once works without it
-    assert top(TopOptions("x", once=True)) == 0
-    said = capsys.readouterr().out.splitlines()
-    assert said[0].split()[:2] == ["WATCH", "EVENTS"]
-    assert any(line.startswith("pods ") for line in said)
-    assert "Unproven: its storage is kine, not etcd." in said
-    assert any(line.startswith("This identity may not list and watch ") for line in said), "as check does"
-    assert said[-1] == NOT_YET
+    states = {}
+    for name, (view, watch) in ONCE.items():
+        use_source(monkeypatch, view)
+        code = top(TopOptions("x", once=True, watch=watch))
+        shown = capsys.readouterr().out.splitlines()
+        states[name] = [f"exit code {code}", *(shown[:6] if watch else shown)]
+    golden("top-once.txt", of_states(states))
 
 
 class UnopenedMeasurement(Measurement):
@@ -61,32 +74,14 @@ def test_once_names_the_measured_cluster_first(
     assert capsys.readouterr().out.splitlines()[0] == "Context prod: https://prod.example.com:6443"
 
 
-def test_once_prints_daemon_verdict_last(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    use_source(monkeypatch, replace(VIEW, verdict="pods: late since 14:02 UTC.", trust="Can I trust this? Yes."))
-    top(TopOptions("x", once=True))
-    assert capsys.readouterr().out.splitlines()[-2:] == ["Can I trust this? Yes.", "pods: late since 14:02 UTC."]
-
-
-def test_once_exits_with_2_if_no_watch_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    for lines in ((), tuple(replace(line, up=False) for line in VIEW.lines)):
-        use_source(monkeypatch, replace(VIEW, lines=lines))
-        assert top(TopOptions("x", once=True)) == 2
-
-
 def test_once_without_answer_raises_connect_error(monkeypatch: pytest.MonkeyPatch) -> None:
     use_source(monkeypatch, ConnectError("the connection is refused"))
     with pytest.raises(ConnectError, match=r"^http://there: the connection is refused$"):
         top(TopOptions("x", once=True))
 
 
-def test_once_prints_details_of_a_watch(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_watch_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     use_source(monkeypatch, VIEW)
-    assert top(TopOptions("x", once=True, watch="jobs")) == 0
-    first, second, cause, *others = capsys.readouterr().out.splitlines()
-    assert first == "jobs: stalled for 33.5 s"
-    assert second == "The watch is open, but has withheld events for 33.5 s."
-    assert cause.startswith("Cause: The watch of jobs has said nothing for 33.5 s. (stalled_stream, medium confidence)")
-    assert f"  {'Storage to cache':24} P50 12.3 ms, P99 62.5 ms (100 events)" in others
     with pytest.raises(ConnectError, match=r"^http://there: there is no watch things; watchslo top --once lists"):
         top(TopOptions("x", once=True, watch="things"))
 

@@ -2,12 +2,14 @@
 
 import asyncio
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import pytest
 
-from tests.unit.overview.instances import GOOD, body
+from tests.conftest import GOLDEN
+from tests.support.transcripts import AsyncStep, replay_async
+from tests.unit.overview.instances import body
 from tests.unit.serve import readings
 from watchslo.app.http_endpoint import ANSWER_SECONDS, HttpAnswer
 from watchslo.app.status_client import DaemonAddress, StatusClient
@@ -15,7 +17,6 @@ from watchslo.app.view import instances
 from watchslo.app.view.instances import AT_ONCE, MOST_INSTANCES, RESOLVE_SECONDS, Instances, resolve
 from watchslo.errors import ConfigError, ConnectError
 from watchslo.overview.merge import STALE_SECONDS
-from watchslo.timeline.verdict import Level
 
 AT = readings.SNAPSHOT.at_wall
 NAME = "watchslo.test"
@@ -64,81 +65,50 @@ def answer(*arguments: Any, sent: float | None = AT + 2.0) -> HttpAnswer:
     return HttpAnswer(200, body(*arguments), sent)
 
 
-async def test_all_urls_are_asked_and_merged(fleet: Fleet) -> None:
-    fleet.answers = {"http://a:1": answer(0, 2), "http://b:1": answer(1, 2)}
-    overview = await fleet.of("a:1", "http://b:1/", "a:1").ask()
-    assert [one.url for one in fleet.asked] == ["http://a:1", "http://b:1"]
-    assert (overview.level, [row.part for row in overview.rows]) == (Level.GOOD, ["shard 1 of 2", "shard 2 of 2"])
+ERRORS = {"OSError": OSError(), "UnicodeError": UnicodeError(), "TimeoutError": TimeoutError()}
 
 
-async def test_age_is_by_the_clock_of_the_instance_and_by_ours_since(fleet: Fleet) -> None:
-    fleet.answers = {"http://a:1": answer(0, 1, GOOD, sent=AT + 3.0)}
-    asking = fleet.of("a:1")
-    assert [row.age for row in (await asking.ask()).rows] == [3.0]
-    fleet.answers = {}
-    fleet.now += 40.0
-    (row,) = (await asking.ask()).rows
-    assert (row.age, row.answers, row.name) == (43.0, False, "watchslo-0")
+class Rounds(Fleet):
+    """A transcript of what happens to instances, and what is known of them after each round of questions."""
+
+    def __init__(self, urls: Sequence[str]) -> None:
+        super().__init__()
+        self._asking = self.of(*urls) if urls else self.of(services=[SERVICE])
+
+    async def step(self, text: str) -> str | None:
+        match text.split():
+            case ["ask"]:
+                return await self._ask()
+            case ["later", seconds]:
+                self.now += float(seconds)
+            case ["silent", url]:
+                del self.answers[url]
+            case ["other", "server", url]:
+                self.answers[url] = HttpAnswer(200, b"<html>", None)
+            case ["shard", number, "of", count, url, *sent]:
+                dated = AT + float(sent[0]) if sent else None
+                self.answers[url] = answer(int(number) - 1, int(count), sent=dated)
+            case ["resolves", *addresses]:
+                self.names[NAME] = ERRORS.get(" ".join(addresses), addresses)
+        return None
+
+    async def _ask(self) -> str:
+        self.asked.clear()
+        overview = await self._asking.ask()
+        asked = [f"asked {one.url}{' as ' + one.host if one.host else ''}" for one in self.asked]
+        rows = [
+            f"{' / '.join(filter(None, (row.part, row.name, row.address)))}: "
+            f"{row.level}, age {row.age}{'' if row.answers else ', silent'}"
+            for row in overview.rows
+        ]
+        return "\n".join([f"{overview.level}: {overview.text}", *asked, *rows])
 
 
-@pytest.mark.parametrize("sent", [None, AT - 5.0])
-async def test_age_without_a_date_begins_with_the_answer(fleet: Fleet, sent: float | None) -> None:
-    fleet.answers = {"http://a:1": answer(sent=sent)}
-    assert [row.age for row in (await fleet.of("a:1").ask()).rows] == [0.0]
+async def test_rounds_are_those_of_the_golden_file(golden: Callable[[str, str], None]) -> None:
+    async def begin(words: str) -> AsyncStep:
+        return Rounds(words.split()[1:]).step
 
-
-async def test_silent_instance_is_named_by_its_last_answer_and_recovers(fleet: Fleet) -> None:
-    fleet.answers = {"http://a:1": answer(0, 2), "http://b:1": answer(1, 2)}
-    asking = fleet.of("a:1", "b:1")
-    await asking.ask()
-    del fleet.answers["http://b:1"]
-    overview = await asking.ask()
-    assert overview.text == "Cannot tell for shard 2 of 2 (http://b:1): no answer within 5 s."
-    fleet.answers["http://b:1"] = answer(1, 2)
-    assert (await asking.ask()).level is Level.GOOD
-
-
-async def test_other_server_is_explained(fleet: Fleet) -> None:
-    fleet.answers = {"http://a:1": HttpAnswer(200, b"<html>", None)}
-    overview = await fleet.of("a:1").ask()
-    assert "the answer is not from a known version of watchslo; check the URL" in overview.text
-
-
-async def test_service_is_resolved_in_each_round(fleet: Fleet) -> None:
-    fleet.names = {NAME: ["10.0.0.1", "fd00::1"]}
-    asking = fleet.of(services=[SERVICE])
-    await asking.ask()
-    assert fleet.asked == [
-        DaemonAddress("https://10.0.0.1:9477/behind", NAME),
-        DaemonAddress("https://[fd00::1]:9477/behind", NAME),
-    ]
-    fleet.names, fleet.asked = {NAME: ["10.0.0.9"]}, []
-    overview = await asking.ask()
-    assert [row.address for row in overview.rows] == ["https://10.0.0.9:9477/behind"], "the others have left"
-
-
-@pytest.mark.parametrize(
-    ("found", "why"),
-    [
-        (OSError(), f"{NAME} does not resolve; check the name."),
-        (UnicodeError(), f"{NAME} does not resolve; check the name."),
-        (TimeoutError(), f"no DNS server has answered for {NAME}."),
-        ([], f"{NAME} has no address."),
-    ],
-)
-async def test_name_without_addresses_is_a_doubt(fleet: Fleet, found: Sequence[str] | Exception, why: str) -> None:
-    fleet.names = {NAME: found}
-    overview = await fleet.of(services=[SERVICE]).ask()
-    assert (overview.level, overview.text) == (Level.UNKNOWN, f"Cannot tell for all instances: {why}")
-
-
-async def test_former_addresses_are_asked_while_dns_fails(fleet: Fleet) -> None:
-    fleet.names, fleet.answers = {NAME: ["10.0.0.1"]}, {"https://10.0.0.1:9477/behind": answer()}
-    asking = fleet.of(services=[SERVICE])
-    assert (await asking.ask()).level is Level.GOOD
-    fleet.names = {}
-    overview = await asking.ask()
-    assert (overview.level, overview.rows[0].level) == (Level.UNKNOWN, Level.GOOD)
+    golden("view-rounds.txt", await replay_async((GOLDEN / "view-rounds.txt").read_text(), begin))
 
 
 async def test_number_of_instances_and_of_requests_at_once_is_bounded(fleet: Fleet) -> None:
