@@ -1,6 +1,7 @@
 """The commands as a user types them: arguments, exit codes and output."""
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ import click
 import pytest
 
 from tests.conftest import GOLDEN
+from tests.support.printed import Printed
 from tests.support.transcripts import of_states, replay
 from watchslo import __version__
 from watchslo.cli import commands, kubectl, kubectl_complete, main
@@ -21,18 +23,18 @@ from watchslo.errors import ServeError
 from watchslo.rehearse.strategies import NAMES
 from watchslo.watch.strategy import STRATEGIES
 
-Watchslo = Callable[..., int]
+Watchslo = Callable[..., Printed]
 
 
 @pytest.fixture
-def watchslo(monkeypatch: pytest.MonkeyPatch) -> Watchslo:
-    """Returns a function that runs the program and returns its exit code."""
+def watchslo(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Watchslo:
+    """Returns a function that runs the program."""
 
-    def call(*arguments: str) -> int:
+    def call(*arguments: str) -> Printed:
         monkeypatch.setattr(sys, "argv", ["watchslo", *arguments])
         with pytest.raises(SystemExit) as ended:
             main()
-        return int(ended.value.code or 0)
+        return Printed(int(ended.value.code or 0), *capsys.readouterr())
 
     return call
 
@@ -69,15 +71,15 @@ def test_only_the_init_of_a_container_handles_sigterm_before_the_daemon_does(
     assert exits == [128 + signal.SIGTERM] * len(handlers)
 
 
-def test_version(watchslo: Watchslo, capsys: pytest.CaptureFixture[str]) -> None:
-    assert watchslo("--version") == 0
-    assert capsys.readouterr().out == f"watchslo, version {__version__}\n"
+def test_version(watchslo: Watchslo) -> None:
+    assert watchslo("--version") == Printed(0, f"watchslo, version {__version__}\n")
 
 
 @pytest.mark.parametrize("name", list(commands.commands))
-def test_help_has_an_example(name: str, watchslo: Watchslo, capsys: pytest.CaptureFixture[str]) -> None:
-    assert watchslo(name, "--help") == 0
-    assert f"Example: watchslo {name} " in " ".join(capsys.readouterr().out.split())
+def test_help_has_an_example(name: str, watchslo: Watchslo) -> None:
+    help_text = watchslo(name, "--help")
+    assert help_text.code == 0
+    assert f"Example: watchslo {name} " in " ".join(help_text.text.split())
 
 
 @pytest.mark.parametrize("name", list(commands.commands))
@@ -88,12 +90,9 @@ def test_help_explains_the_command_and_every_option_in_sentences(name: str) -> N
     assert {option: text for option, text in options.items() if not text.endswith(".")} == {}
 
 
-def test_list_of_commands_shows_whole_sentences(
-    watchslo: Watchslo, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_list_of_commands_shows_whole_sentences(watchslo: Watchslo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    assert watchslo("--help") == 0
-    listed = capsys.readouterr().out.partition("Commands:\n")[2].splitlines()
+    listed = watchslo("--help").text.partition("Commands:\n")[2].splitlines()
     assert [line.split()[0] for line in listed] == sorted(commands.commands), "one line each"
     assert all(line.endswith(".") and "..." not in line for line in listed)
 
@@ -160,7 +159,7 @@ def test_arguments_of_commands_match_golden_file(
 ) -> None:
     states = {}
     for line in CALLS.splitlines():
-        code = watchslo(*line.split())
+        code = watchslo(*line.split()).code
         (arguments,) = called
         states[f"watchslo {line}"] = [*(text for one in arguments for text in shown(one)), f"exit code {code}"]
         called.clear()
@@ -181,39 +180,33 @@ def shown(value: Any, indent: str = "") -> Iterator[str]:
             yield f"{indent}  {field.name}: {given!r}"
 
 
-def test_demo_fault_help_lists_faults(
-    watchslo: Watchslo, called: list[tuple[Any, ...]], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert watchslo("demo", "--fault", "help") == 0
-    said = capsys.readouterr().out.splitlines()
-    assert ["slow-watch", *["events", "leave", "the", "watch", "cache", "late"]] in [line.split() for line in said]
-    assert called == []
+def test_demo_fault_help_lists_faults(watchslo: Watchslo, called: list[tuple[Any, ...]]) -> None:
+    faults = watchslo("demo", "--fault", "help")
+    assert re.search(r"^ *slow-watch +events leave the watch cache late$", faults.text, re.MULTILINE)
+    assert (faults.code, called) == (0, [])
 
 
-def test_rules_are_printed(watchslo: Watchslo, capsys: pytest.CaptureFixture[str]) -> None:
-    assert watchslo("rules", "--format", "plain") == 0
-    printed = capsys.readouterr().out
-    assert printed.startswith("# Written by `watchslo rules`")
-    assert "WatchLatencyBudgetBurn" in printed
-    assert watchslo("rules", "--cluster-label", "job") == 2
-    assert capsys.readouterr().err.startswith("watchslo: --cluster-label: job has another meaning here")
+def test_rules_are_printed(watchslo: Watchslo) -> None:
+    printed = watchslo("rules", "--format", "plain")
+    assert printed.text.startswith("# Written by `watchslo rules`")
+    assert "WatchLatencyBudgetBurn" in printed.text
+    refused = watchslo("rules", "--cluster-label", "job")
+    assert refused.errors.startswith("watchslo: --cluster-label: job has another meaning here")
+    assert (printed.code, refused.code) == (0, 2)
 
 
-def test_rbac_is_printed(watchslo: Watchslo, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_rbac_is_printed(watchslo: Watchslo, tmp_path: Path) -> None:
     path = tmp_path / "watchslo.yaml"
     path.write_text("watch: [{resource: pods}, {resource: secrets}]")
-    assert watchslo("rbac", "--config", str(path)) == 0
-    printed = capsys.readouterr()
-    assert printed.out.startswith("# Written by `watchslo rbac`")
-    assert printed.err.startswith("watchslo: the configuration watches secrets, but these roles do not permit it")
+    printed = watchslo("rbac", "--config", str(path))
+    assert printed.code == 0
+    assert printed.text.startswith("# Written by `watchslo rbac`")
+    assert printed.errors.startswith("watchslo: the configuration watches secrets, but these roles do not permit it")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_prints_the_script_of_the_shell(
-    shell: str, watchslo: Watchslo, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert watchslo("completion", shell) == 0
-    assert f"_WATCHSLO_COMPLETE={shell}_complete" in capsys.readouterr().out
+def test_completion_prints_the_script_of_the_shell(shell: str, watchslo: Watchslo) -> None:
+    assert f"_WATCHSLO_COMPLETE={shell}_complete" in watchslo("completion", shell).text
 
 
 def test_kubectl_plugin_shows_its_own_name(
@@ -229,40 +222,32 @@ def test_kubectl_plugin_shows_its_own_name(
     assert len(called) == 1
 
 
-def test_validate_accepts_a_valid_file_and_names_the_mistake_in_another(
-    watchslo: Watchslo, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_validate_accepts_a_valid_file_and_names_the_mistake_in_another(watchslo: Watchslo, tmp_path: Path) -> None:
     path = tmp_path / "watchslo.yaml"
     path.write_text("watch: [{resource: pods}]")
-    assert watchslo("validate", str(path)) == 0
-    assert capsys.readouterr().out == f"{path}: valid\n"
+    assert watchslo("validate", str(path)) == Printed(0, f"{path}: valid\n")
     path.write_text("watch: [{resorce: pods}]")
-    assert watchslo("validate", str(path)) == 2
-    assert capsys.readouterr().err == f"watchslo: {path}:1: watch[0].resorce: unknown key; did you mean resource?\n"
+    mistake = f"watchslo: {path}:1: watch[0].resorce: unknown key; did you mean resource?\n"
+    assert watchslo("validate", str(path)) == Printed(2, "", mistake)
 
 
-def test_healthy_prints_its_result(
-    watchslo: Watchslo, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_healthy_prints_its_result(watchslo: Watchslo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("watchslo.app.healthy.healthy", lambda config, url: f"{config} {url}: ok")
-    assert watchslo("healthy", "--config", "f", "--url", "u") == 0
-    assert capsys.readouterr().out == "f u: ok\n"
+    assert watchslo("healthy", "--config", "f", "--url", "u") == Printed(0, "f u: ok\n")
 
 
-def test_healthy_failure_is_one_sentence(watchslo: Watchslo, capsys: pytest.CaptureFixture[str]) -> None:
-    assert watchslo("healthy", "--url", "nowhere") == 1  # containers know no other code
-    assert capsys.readouterr().err == "watchslo: --url: nowhere is not a URL; write for example http://127.0.0.1:9477\n"
+def test_healthy_failure_is_one_sentence(watchslo: Watchslo) -> None:
+    """Its exit code is 1: containers know no other one."""
+    why = "watchslo: --url: nowhere is not a URL; write for example http://127.0.0.1:9477\n"
+    assert watchslo("healthy", "--url", "nowhere") == Printed(1, "", why)
 
 
 def test_refused_arguments_match_golden_file(
-    watchslo: Watchslo,
-    called: list[tuple[Any, ...]],
-    capsys: pytest.CaptureFixture[str],
-    golden: Callable[[str, str], None],
+    watchslo: Watchslo, called: list[tuple[Any, ...]], golden: Callable[[str, str], None]
 ) -> None:
     def refusal(arguments: str) -> str:
-        code = watchslo(*arguments.split())
-        return f"{capsys.readouterr().err.splitlines()[-1]} ({code})"
+        printed = watchslo(*arguments.split())
+        return f"{printed.errors.splitlines()[-1]} ({printed.code})"
 
     golden("refused-arguments.txt", replay((GOLDEN / "refused-arguments.txt").read_text(), lambda _: refusal))
     assert called == []
@@ -277,21 +262,17 @@ def test_refused_arguments_match_golden_file(
     ],
 )
 def test_errors_are_one_sentence_without_traceback(
-    error: Exception,
-    said: str,
-    watchslo: Watchslo,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    error: Exception, said: str, watchslo: Watchslo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: object) -> None:
         raise error
 
     monkeypatch.setattr("watchslo.app.demo.demo", fail)
-    assert watchslo("demo") == 2
-    printed = capsys.readouterr().err
-    assert printed.startswith(f"watchslo: {said}")
-    assert printed.count("\n") == 1
-    assert "secret" not in printed
+    printed = watchslo("demo")
+    assert printed.code == 2
+    assert printed.errors.startswith(f"watchslo: {said}")
+    assert printed.errors.count("\n") == 1
+    assert "secret" not in printed.errors
 
 
 def test_rehearse_offers_all_strategies() -> None:

@@ -45,7 +45,7 @@ NO_REVIEW = authorization._NO_REVIEW
 TOO_MANY = authorization._TOO_MANY
 
 
-ANSWERS = {"down": DOWN, **{one.name.lower(): one for one in Review}}
+ANSWERS: dict[str, Review | Failure] = {"down": DOWN, **{one.name.lower(): one for one in Review}}
 
 
 class Dialogue(Apiserver):

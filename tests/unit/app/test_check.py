@@ -11,7 +11,8 @@ import pytest
 from rich.progress import Progress
 
 from tests.support.loop import START_SECONDS as BEGINNING
-from tests.unit.app.measured import Case, Printed, reorder
+from tests.support.printed import Printed
+from tests.unit.app.measured import Case, reorder
 from tests.unit.monitor.cluster import Cluster, Door, because_of
 from watchslo.app.check import CheckOptions, check
 from watchslo.app.measurement import START_SECONDS, UNREACHABLE_SECONDS, _start_obstacle

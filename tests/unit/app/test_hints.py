@@ -4,8 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from tests.support.transcripts import of_states
 from tests.unit.serve import readings
 from watchslo.app.hints import hints, problems, unready
@@ -90,20 +88,14 @@ VIEWS = {
 }
 
 
+def lines(seen: View) -> list[str]:
+    """Return what is said; the problems are the first of the hints."""
+    found = problems(seen)
+    assert hints(seen)[: len(found)] == found
+    assert all(sentence.endswith(".") for sentence in hints(seen))
+    doubts = (f"doubt: {sentence}" for sentence in hints(seen)[len(found) :])
+    return [*(f"not ready: {one}" for one in unready(seen)), *(f"problem: {one}" for one in found), *doubts]
+
+
 def test_hints_match_golden_file(golden: Callable[[str, str], None]) -> None:
-    golden("hints.txt", of_states({name: hints(seen) for name, seen in VIEWS.items()}))
-
-
-@pytest.mark.parametrize("seen", VIEWS.values(), ids=VIEWS)
-def test_each_hint_is_a_sentence_and_problems_come_first(seen: View) -> None:
-    found = hints(seen)
-    assert all(sentence.endswith(".") for sentence in found)
-    assert found[: len(problems(seen))] == problems(seen)
-
-
-def test_problems_leave_out_doubts() -> None:
-    assert problems(VIEWS["no events at all"]) == []
-
-
-def test_reason_of_a_closed_watch_is_mentioned_once() -> None:
-    assert unready(CLOSED_FOR_TWO_REASONS) == ["The revision clock does not tick: no."], "b is among the problems"
+    golden("hints.txt", of_states({name: lines(seen) for name, seen in VIEWS.items()}))

@@ -9,11 +9,10 @@ from msgspec.structs import replace as changed
 from tests.support.transcripts import of_states
 from tests.unit.serve import readings
 from watchslo.api.status import QuantileStatus
-from watchslo.app.table import MOST_IDLE, draw, figures, plain_console
+from watchslo.app.table import MOST_IDLE, draw, plain_console
 from watchslo.app.terminal import Line, view_of
 from watchslo.snapshot import QuantileReading
 from watchslo.timeline.condition import P50, P99, Condition, WatchVerdict
-from watchslo.timeline.format import estimated
 
 
 def line(*p99: float, events: int = 100) -> Line:
@@ -83,13 +82,3 @@ def test_table_fits_into_110_columns_and_has_a_row_for_each_watch_but_many_idle_
 
 def test_line_without_events_is_not_measured() -> None:
     assert line(events=0).verdict is WatchVerdict.NOT_MEASURED
-
-
-@pytest.mark.parametrize(
-    ("seconds", "shown"), [(0.01234, "~12 ms"), (0.377, "~380 ms"), (0.996, "~1 s"), (2.944, "~2.9 s"), (128, "~130 s")]
-)
-def test_rough_estimate_is_marked_and_has_two_digits(seconds: float, shown: str) -> None:
-    assert estimated(seconds, rough=True) == shown
-    made = line(0.0, seconds, float("inf"))
-    rough = replace(made, quantiles={P99: changed(made.quantiles[P99], rough=True)})
-    assert figures(rough)[2] == shown

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit.app.measured import Case, Printed, reorder
+from tests.support.printed import Printed
+from tests.unit.app.measured import Case, reorder
 from tests.unit.monitor.cluster import PODS, Cluster, line
 from watchslo.app.verify import VerifyOptions, verify
 from watchslo.errors import ConfigError

@@ -1,6 +1,5 @@
 """What decides the condition of a watch, in words."""
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
@@ -11,7 +10,7 @@ from tests.unit.serve import readings
 from watchslo.snapshot import FailureReading, QuantileReading, WatchReading, WindowVerdict
 from watchslo.timeline import explanation as explaining
 from watchslo.timeline.condition import Condition, Judge
-from watchslo.timeline.explanation import explanation, labelled, why_undated
+from watchslo.timeline.explanation import explanation, why_undated
 
 
 def judged(upper: float, verdict: WindowVerdict, events: int = 120) -> WatchReading:
@@ -54,21 +53,6 @@ def test_explanations_are_those_of_the_golden_file(golden: Callable[[str, str], 
 
 def test_each_condition_has_a_sentence() -> None:
     assert explaining._SENTENCES.keys() == {*Condition}
-
-
-@pytest.mark.parametrize(
-    ("condition", "upper", "text"),
-    [
-        ("within", 1.0, "within"),
-        ("within", 1.19, "within (95%)"),
-        ("within", math.inf, "within (95%)"),
-        ("within", None, "within (95%)"),
-        ("late", None, "late"),
-        ("late", 0.5, "late"),
-    ],
-)
-def test_within_is_marked_unless_proven(condition: str, upper: float | None, text: str) -> None:
-    assert labelled(condition, upper, 1.0) == text
 
 
 @pytest.mark.parametrize(

@@ -1,18 +1,22 @@
-"""Words for numbers, times and names: `tests/golden/words.txt`, and what cannot be written as one word there."""
+"""Texts for numbers, times and names: `tests/golden/words.txt` has those of functions whose arguments are words."""
 
 from collections.abc import Callable
+from importlib import import_module
 
 import pytest
 
 from tests.conftest import GOLDEN
-from tests.support.transcripts import calls, replay
-from watchslo.model import InstanceName, shard_name
-from watchslo.timeline import format as words
+from tests.support.transcripts import Step, calls, replay
+from watchslo.model import InstanceName
 from watchslo.timeline.format import part_note, printable
 
 
+def begin(module: str) -> Step:
+    return calls(import_module(f"watchslo.{module}"))
+
+
 def test_words_are_those_of_the_golden_file(golden: Callable[[str, str], None]) -> None:
-    golden("words.txt", replay((GOLDEN / "words.txt").read_text(), lambda _: calls(words)))
+    golden("words.txt", replay((GOLDEN / "words.txt").read_text(), begin))
 
 
 @pytest.mark.parametrize(
@@ -26,10 +30,6 @@ def test_words_are_those_of_the_golden_file(golden: Callable[[str, str], None]) 
 )
 def test_part_note_says_what_is_not_shown(part: str | None, elsewhere: int, note: str) -> None:
     assert part_note(part, elsewhere) == note
-
-
-def test_shards_are_shown_from_one() -> None:
-    assert shard_name(0, 3) == "shard 1 of 3"
 
 
 @pytest.mark.parametrize(
