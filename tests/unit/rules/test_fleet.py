@@ -81,16 +81,6 @@ class TestRollup:
         for rule in rollup(text):
             assert set(re.findall(r"\w+:watchslo_\w+:\w+", rule.expression)) <= recorded, rule.name
 
-    def test_every_aggregation_keeps_the_cluster_label(self) -> None:
-        for rule in rollup(cluster_label="region"):
-            kept = re.findall(r"(?:by|on) \((.*?)\)", rule.expression)
-            assert all("region" in labels.split(", ") for labels in kept), rule
-
-    def test_job_selector_is_added_to_every_exposed_metric(self) -> None:
-        for rule in rollup(job_selector='job="a"'):
-            raw = re.findall(r"(?<![:\w])(?:watchslo_\w+|up)\b(\{[^}]*\})?(?!:)", rule.expression)
-            assert all('job="a"' in matchers for matchers in raw), rule
-
     def test_watches_count_by_the_budget_of_their_objective(self) -> None:
         allowed = expression(rollup(SEVERAL), names.ROLLUP_ALLOWED_EVENTS)
         assert re.findall(r"([\d.]+) \* \S+\{watch(..)", allowed) == [("0.001", "=~"), ("0.01", "!~")]
@@ -158,19 +148,6 @@ class TestGlobal:
     def test_coverage_is_not_judged_without_minutes(self) -> None:
         reasons = [rule.labels["reason"] for rule in fleet(PROVEN) if rule.name == "WatchsloClusterUntrusted"]
         assert reasons == ["time"]
-
-    def test_rules_have_unique_names_and_follow_the_conventions(self) -> None:
-        found = [(rule.name, *sorted(rule.labels.items())) for rule in fleet()]
-        assert len(found) == len(set(found))
-        for rule in fleet():
-            pattern = r"Watch[A-Za-z]+" if rule.labels else r"fleet(_resource|_replica)?:watchslo_\w+:\w+"
-            assert re.fullmatch(pattern, rule.name)
-
-    def test_alerts_have_all_labels_and_annotations(self) -> None:
-        for rule in fleet(runbooks="https://example.org/"):
-            if rule.labels:
-                assert {"severity", "slo"} <= rule.labels.keys()
-                assert rule.annotations["runbook_url"] == f"https://example.org/{rule.name}.md"
 
 
 class TestOptions:

@@ -194,16 +194,6 @@ class TestNativeHistograms:
 
 
 class TestSettings:
-    def test_cluster_label_is_kept_by_every_aggregation(self) -> None:
-        for rule in rules(cluster_label="region"):
-            kept = re.findall(r"by \((.*?)\)", rule.expression)
-            assert all("region" in labels.split(", ") for labels in kept), rule
-
-    def test_job_selector_is_added_to_every_exposed_metric(self) -> None:
-        for rule in rules(job_selector='job="a"'):
-            raw = re.findall(r"(?<![:\w])(?:watchslo_\w+|up)(\{[^}]*\})?", rule.expression)
-            assert all('job="a"' in matchers for matchers in raw), rule
-
     def test_shrink_shortens_ranges_to_at_least_10s(self) -> None:
         groups = rule_groups(Config(), RuleSettings(shrink=60))
         assert {group.interval for group in groups} == {1.0, 2.0, 4.0}
@@ -216,13 +206,6 @@ class TestSettings:
 
 
 class TestAlerts:
-    def test_alerts_have_all_labels_and_annotations(self) -> None:
-        for rule in rules(runbooks="https://example.org/"):
-            if rule.labels:
-                assert {"severity", "slo"} <= rule.labels.keys()
-                assert rule.annotations.keys() == {"summary", "description", "runbook_url"}
-                assert rule.annotations["runbook_url"] == f"https://example.org/{rule.name}.md"
-
     def test_runbooks_are_pages_of_the_documentation_by_default(self) -> None:
         urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
         documentation, _, page = urls["Documentation"].partition("/docs/")
@@ -231,20 +214,6 @@ class TestAlerts:
         for link in links:
             assert link.startswith(f"{documentation}/docs/runbooks/")
             assert (ROOT / link.removeprefix(f"{documentation}/")).exists()
-
-    def test_alerts_and_recording_rules_are_unique(self) -> None:
-        for text in ("{}", SEVERAL):
-            found = [(rule.name, *sorted(rule.labels.items())) for rule in rules(text)]
-            assert len(found) == len(set(found))
-
-    def test_names_follow_the_conventions(self) -> None:
-        for rule in rules():
-            pattern = (
-                r"Watch[A-Za-z]+"
-                if rule.labels
-                else r"(cluster|(instance_)?apiserver(_resource|_domain)?):watchslo_\w+:\w+"
-            )
-            assert re.fullmatch(pattern, rule.name)
 
 
 class TestProven:

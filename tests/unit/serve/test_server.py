@@ -64,6 +64,14 @@ class ServerUnderTest:
     async def connect(self, tls: ssl.SSLContext | None = None, address: str = "127.0.0.1") -> Connected:
         return await asyncio.open_connection(*self.listener.getsockname(), ssl=tls, local_addr=(address, 0))
 
+    async def flooded(self, requests: int) -> list[asyncio.Task[bytes]]:
+        """Return requests, none of which is answered before `gate` is set; all connections are used."""
+        self.gate.clear()
+        flood = [asyncio.create_task(self.ask()) for _ in range(requests)]
+        while self.being_answered < CONNECTIONS:  # noqa: ASYNC110 - of another thread
+            await asyncio.sleep(0)
+        return flood
+
     async def ask(
         self, tls: ssl.SSLContext | None = None, request: bytes = REQUEST, address: str = "127.0.0.1"
     ) -> bytes:
@@ -125,10 +133,7 @@ async def test_silent_connections_are_dropped_for_new_ones() -> None:
 
 async def test_connections_being_answered_are_kept_and_new_ones_wait() -> None:
     async with serving() as place:
-        place.gate.clear()
-        asking = [asyncio.create_task(place.ask()) for _ in range(CONNECTIONS)]
-        while place.being_answered < CONNECTIONS:  # noqa: ASYNC110 - of another thread
-            await asyncio.sleep(0)
+        asking = await place.flooded(CONNECTIONS)
         waiting = [await place.connect() for _ in range(CONNECTIONS)]
         for _, writer in waiting:
             writer.write(REQUEST)
@@ -167,10 +172,7 @@ async def test_connections_of_clients_that_have_gone_are_not_served() -> None:
 
 async def test_probe_of_another_client_replaces_a_connection_of_one_that_floods() -> None:
     async with serving(requestTimeout="5m") as place:
-        place.gate.clear()
-        flood = [asyncio.create_task(place.ask()) for _ in range(4 * CONNECTIONS)]
-        while place.being_answered < CONNECTIONS:  # noqa: ASYNC110 - of another thread
-            await asyncio.sleep(0)
+        flood = await place.flooded(4 * CONNECTIONS)
         assert await place.ask(request=PROBE, address=OTHER) == b"HTTP/1.1 200 OK"
         place.gate.set()
         answers = await asyncio.gather(*flood)
@@ -180,10 +182,7 @@ async def test_probe_of_another_client_replaces_a_connection_of_one_that_floods(
 
 async def test_connections_that_wait_are_closed_at_the_end() -> None:
     async with serving(requestTimeout="5m") as place:
-        place.gate.clear()
-        flood = [asyncio.create_task(place.ask()) for _ in range(2 * CONNECTIONS)]
-        while place.being_answered < CONNECTIONS:  # noqa: ASYNC110 - of another thread
-            await asyncio.sleep(0)
+        flood = await place.flooded(2 * CONNECTIONS)
         await place.ask(request=PROBE, address=OTHER)
         stopping = asyncio.create_task(place.server.stop())
         await asyncio.wait(flood, return_when=asyncio.FIRST_COMPLETED)
