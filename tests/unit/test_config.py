@@ -2,12 +2,16 @@
 
 import os
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import pytest
+import yaml
 
+from tests.conftest import GOLDEN
+from tests.support.transcripts import Step, replay, shown
 from watchslo.config.loading import LONGEST_FILE_BYTES, load
 from watchslo.config.model import Config
 from watchslo.config.sections.clock import BurstConfig
@@ -224,20 +228,50 @@ def test_every_key_can_be_set(tmp_path: Path) -> None:
     assert (config.paused, config.metrics) == (True, "full")
 
 
-@pytest.mark.parametrize(
-    ("written", "host", "meant"),
-    [
-        ("https://${HOST_IP}:6443", "192.0.2.7", "https://192.0.2.7:6443"),
-        ("https://${HOST_IP}:6443", "2001:db8::7", "https://[2001:db8::7]:6443"),
-        ("https://[${HOST_IP}]:6443", "2001:db8::7", "https://[2001:db8::7]:6443"),
-        ("https://${HOST_IP}", "192.0.2.7:6443", "https://192.0.2.7:6443"),
-    ],
-)
-def test_ipv6_address_from_the_environment_has_brackets_in_a_url(
-    tmp_path: Path, written: str, host: str, meant: str
-) -> None:
-    config = loaded(tmp_path, f"kubernetes: {{apiservers: ['{written}']}}", HOST_IP=host)
-    assert config.kubernetes.apiservers == (meant,)
+def test_values_are_read_as_the_golden_file_says(tmp_path: Path, golden: Callable[[str, str], None]) -> None:
+    def address(text: str) -> str:
+        written, _, host = text.partition(" at ")
+        kubernetes = loaded(tmp_path, f"kubernetes: {{apiservers: ['{written}']}}", HOST_IP=host).kubernetes
+        assert kubernetes.tls_server_name is None
+        return kubernetes.apiservers[0]
+
+    def part(text: str) -> str:
+        config = loaded(tmp_path, text)
+        return f"{config.part or 'all'}{f', of the node {config.node}' if config.node else ''}"
+
+    def namespaces(text: str) -> str:
+        config = loaded(tmp_path, text)
+        assert config.clock_in_force.namespace == config.tick_namespaces[0]
+        return shown(config.tick_namespaces)
+
+    def representation(text: str) -> str:
+        plural, _, keys = text.partition(" ")
+        resource = {one.plural: one for one in (PODS, NODES)}[plural]
+        watch = WatchConfig.model_validate({"resource": plural, **yaml.load(keys, yaml.BaseLoader)})
+        creation = ", measures creation" if watch.measures_creation(resource) else ""
+        return f"{watch.representation_of(resource)}{creation}"
+
+    readers: dict[str, Callable[[str], object]] = {
+        "duration": parse_duration,
+        "listen": lambda text: "{0.host} {0.port}".format(parse_listen(text)).strip(),
+        "page": parse_page,
+        "apiserver": address,
+        "part": part,
+        "namespaces": namespaces,
+        "representation": representation,
+        "shard": lambda text: loaded(tmp_path, f"shard: {{index: {text}, count: 3}}").shard.index,
+    }
+
+    def begin(kind: str) -> Step:
+        def step(text: str) -> str:
+            try:
+                return shown(readers[kind](text))
+            except ValueError as error:
+                return f"refused: {error}"
+
+        return step
+
+    golden("config-values.txt", replay((GOLDEN / "config-values.txt").read_text(), begin))
 
 
 def test_ipv6_address_from_the_environment_has_no_brackets_elsewhere(tmp_path: Path) -> None:
@@ -288,11 +322,6 @@ def test_interval_may_be_as_long_as_the_threshold_permits(tmp_path: Path, text: 
     assert loaded(tmp_path, text)
 
 
-@pytest.mark.parametrize(("text", "index"), [("0", 0), ("2", 2), ("watchslo-2", 2), ("a-1-b-02", 2)])
-def test_shard_index_is_a_number_or_a_name_that_ends_in_one(tmp_path: Path, text: str, index: int) -> None:
-    assert loaded(tmp_path, f"shard: {{index: {text}, count: 3}}").shard.index == index
-
-
 LABELS = [f"resource-{number}.example.com" for number in range(600)]
 
 
@@ -302,35 +331,6 @@ def owners(count: int) -> list[int]:
     found = [[shard.index for shard in shards if shard.has(label)] for label in LABELS]
     assert all(len(mine) == 1 for mine in found)
     return [mine[0] for mine in found]
-
-
-@pytest.mark.parametrize(
-    ("keys", "part", "node"),
-    [
-        ({}, None, None),
-        ({"kubernetes": {"apiservers": "each"}}, None, None),
-        ({"kubernetes": {"apiservers": ["https://10.0.0.7:6443"]}}, "apiserver 10.0.0.7:6443", None),
-        ({"kubernetes": {"apiservers": ["https://a:1", "https://b:1"]}}, None, None),
-        ({"shard": {"index": 2, "count": 3}}, "shard 3 of 3", None),
-        ({"watch": [{"resource": "pods", "fieldSelector": "spec.nodeName=n1"}]}, "node n1", "n1"),
-        ({"watch": [{"resource": "pods", "fieldSelector": "a=b,spec.nodeName==n1,c=d"}]}, "node n1", "n1"),
-        ({"watch": [{"resource": "pods", "fieldSelector": "spec.nodeName!=n1"}]}, None, None),
-        (
-            {"watch": [{"resource": "pods", "name": n, "fieldSelector": f"spec.nodeName={n}"} for n in ("n1", "n2")]},
-            None,
-            None,
-        ),
-    ],
-)
-def test_part_is_what_other_instances_do_not_measure(keys: dict[str, Any], part: str | None, node: str | None) -> None:
-    config = Config.model_validate(keys)
-    assert (config.part, config.node) == (part, node)
-
-
-@pytest.mark.parametrize("url", ["ftp://view.test", "http://", "http://a:0/", "http://[a", "http://a/\n"])
-def test_view_that_is_no_page_is_refused(url: str) -> None:
-    with pytest.raises(ValueError, match=r"is not the URL of a page; write for example https://"):
-        parse_page(url)
 
 
 def test_each_watch_has_one_shard_and_shards_have_similar_sizes() -> None:
@@ -356,25 +356,6 @@ def test_low_request_rate_is_accepted_without_audits(tmp_path: Path) -> None:
     assert loaded(tmp_path, "limits: {requestsPerSecond: 2.1, auditsPerSecond: 0}").limits.audits_per_second == 0
 
 
-@pytest.mark.parametrize(
-    ("written", "namespaces"),
-    [
-        ("{}", ("default",)),
-        ("watch: [{resource: pods}, {resource: jobs.batch, namespace: web}]", ("default", "web")),
-        ("watch: [{resource: pods, namespace: web}, {resource: jobs.batch, namespace: shop}]", ("web", "shop")),
-        ("watch: [{resource: pods, namespace: web}, {resource: jobs.batch, namespace: web}]", ("web",)),
-        ("watch: [{resource: pods, namespace: web}]\nclock: {namespace: default}", ("default", "web")),
-        ("watch: [{resource: pods, namespace: web}]\nclock: {interval: 400ms}", ("web",)),
-    ],
-)
-def test_ticks_read_where_everything_is_watched_unless_a_namespace_is_written(
-    tmp_path: Path, written: str, namespaces: tuple[str, ...]
-) -> None:
-    config = loaded(tmp_path, written)
-    assert config.tick_namespaces == namespaces
-    assert config.clock_in_force.namespace == namespaces[0]
-
-
 def test_burst_keeps_within_the_guaranteed_share_of_ticks(tmp_path: Path) -> None:
     assert loaded(tmp_path, "{}").clock_in_force.burst == BurstConfig()
     low = loaded(tmp_path, "limits: {requestsPerSecond: 8}").clock_in_force
@@ -398,21 +379,6 @@ def test_star_may_have_hops(tmp_path: Path) -> None:
     assert loaded(tmp_path, 'watch: [{resource: "*", hops: true}]').watch[0].hops
 
 
-@pytest.mark.parametrize(
-    ("written", "address"),
-    [
-        ("https://10.0.0.7:6443", "https://10.0.0.7:6443"),
-        ("https://LB.example/", "https://lb.example:443"),
-        ("http://localhost", "http://localhost:80"),
-        ("https://[FD00::1]:6443", "https://[fd00::1]:6443"),
-    ],
-)
-def test_apiserver_addresses_are_normalized(tmp_path: Path, written: str, address: str) -> None:
-    config = loaded(tmp_path, f"kubernetes: {{apiservers: ['{written}', 'https://other']}}").kubernetes
-    assert config.apiservers == (address, "https://other:443")
-    assert config.tls_server_name is None
-
-
 def test_listed_addresses_may_have_a_tls_server_name(tmp_path: Path) -> None:
     config = loaded(tmp_path, "kubernetes: {apiservers: ['https://10.0.0.7'], tlsServerName: kubernetes}").kubernetes
     assert config.tls_server_name == "kubernetes"
@@ -428,60 +394,19 @@ def test_strategies_with_pages_accept_a_page_size(strategy: str) -> None:
     assert WatchConfig.model_validate({"resource": "pods", "list": strategy, "pageSize": "1"}).page_size == 1
 
 
-@pytest.mark.parametrize(
-    ("watch", "resource", "creation", "representation"),
-    [
-        ({}, PODS, True, "metadata"),
-        ({}, NODES, False, "table"),
-        ({"fieldSelector": "a=b"}, PODS, False, "table"),
-        ({"labelSelector": "a=b"}, PODS, False, "table"),
-        ({"fieldSelector": "metadata.namespace!=ci,metadata.namespace!=web"}, PODS, True, "metadata"),
-        ({"fieldSelector": "metadata.namespace!=ci,spec.nodeName=a"}, PODS, False, "table"),
-        ({"creation": "false"}, PODS, False, "table"),
-        ({"creation": "true"}, NODES, True, "metadata"),
-        ({"representation": "table"}, PODS, False, "table"),
-        ({"representation": "metadata"}, NODES, False, "metadata"),
-        ({"representation": "plain"}, PODS, True, "plain"),
-        ({"representation": "protobuf", "list": "paged", "inventory": "true"}, NODES, False, "protobuf"),
-        ({"list": "stream", "inventory": "true"}, NODES, False, "metadata"),
-    ],
-)
-def test_representation_of_each_watch(
-    watch: dict[str, str],
-    resource: Resource,
-    creation: bool,  # noqa: FBT001
-    representation: str,
-) -> None:
-    entry = WatchConfig.model_validate({"resource": resource.plural, **watch})
-    assert entry.measures_creation(resource) is creation
-    assert entry.representation_of(resource) == representation
-
-
 def test_every_representation_can_be_chosen() -> None:
     choices = get_args(WatchConfig.model_fields["representation"].annotation)
     assert {*choices} == {"auto", *Representation}
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("500ms", 0.5), ("1s", 1), ("1.5m", 90), ("1m30s", 90), ("2h", 7200), ("30d", 2592000)]
+    ("parse", "text"), [(parse_duration, ""), (parse_duration, "1s "), (parse_page, "http://a/\n")]
 )
-def test_parse_duration(text: str, seconds: float) -> None:
-    assert parse_duration(text) == seconds
-
-
-@pytest.mark.parametrize("text", ["", "s", "1", "1.5", "-1s", "1s ", "1 s", "1w", "s1", "1s2", "inf", "0ms"])
-def test_parse_duration_refuses_other_text(text: str) -> None:
+def test_empty_text_and_spaces_at_the_end_are_refused(parse: Callable[[str], object], text: str) -> None:
     with pytest.raises(ValueError, match="write"):
-        parse_duration(text)
+        parse(text)
 
 
 @pytest.mark.parametrize("text", ["500ms", "1s", "90s", "5m", "2h", "30d"])
 def test_format_duration_inverts_parse_duration(text: str) -> None:
     assert format_duration(parse_duration(text)) == text
-
-
-@pytest.mark.parametrize(
-    ("text", "listen"), [(":0", ("", 0)), ("localhost:80", ("localhost", 80)), ("[::]:1", ("::", 1))]
-)
-def test_parse_listen(text: str, listen: tuple[str, int]) -> None:
-    assert parse_listen(text) == listen
