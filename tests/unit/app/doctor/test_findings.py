@@ -1,11 +1,10 @@
 """The order of findings, the exit code, the summary and the JSON."""
 
-import pytest
+from collections.abc import Callable
 
+from tests.conftest import GOLDEN
+from tests.support.transcripts import replay
 from watchslo.app.doctor.findings import (
-    ALL_WELL,
-    PROBLEM_FOUND,
-    DeploymentFinding,
     document,
     exit_code,
     good,
@@ -27,19 +26,17 @@ def test_worst_first_keeps_the_order_of_equals() -> None:
     assert worst_first([GOOD, UNKNOWN, OTHER, FAULT, LIMIT]) == [FAULT, LIMIT, UNKNOWN, GOOD, OTHER]
 
 
-@pytest.mark.parametrize(
-    ("findings", "code", "text"),
-    [
-        ([GOOD, OTHER], ALL_WELL, "No problem found: 2 good."),
-        ([GOOD, LIMIT, UNKNOWN], ALL_WELL, "No problem found: 1 good, 1 warning, 1 not checked."),
-        ([GOOD, FAULT, LIMIT, LIMIT, UNKNOWN], PROBLEM_FOUND, "Not right: 1 problem, 2 warnings, 1 not checked."),
-        ([FAULT], PROBLEM_FOUND, "Not right: 1 problem."),
-        ([UNKNOWN], ALL_WELL, "Nothing was proven to be right: 1 not checked."),
-        ([], ALL_WELL, "Nothing was proven to be right: nothing was checked."),
-    ],
-)
-def test_summary_and_exit_code(findings: list[DeploymentFinding], code: int, text: str) -> None:
-    assert (exit_code(findings), summary(findings)) == (code, text)
+LEVELS = {"good": GOOD, "unchecked": UNKNOWN, "warning": LIMIT, "problem": FAULT}
+
+
+def said_of(words: str) -> str:
+    """Return the summary and the exit code of findings of these levels."""
+    findings = [LEVELS[word] for word in words.split() if word != "nothing"]
+    return f"{summary(findings)} (exit code {exit_code(findings)})"
+
+
+def test_summaries_match_golden_file(golden: Callable[[str, str], None]) -> None:
+    golden("doctor/summaries.txt", replay((GOLDEN / "doctor/summaries.txt").read_text(), lambda _: said_of))
 
 
 def test_document_has_all_fields() -> None:

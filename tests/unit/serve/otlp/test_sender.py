@@ -205,8 +205,3 @@ def test_port_of_grpc_is_recognised() -> None:
     broken = requests.exceptions.ConnectionError("BadStatusLine")
     assert "write port 4318" in of_error(broken, "http://collector:4317/v1/metrics")
     assert "4318" not in of_error(broken, URL)
-
-
-@pytest.mark.parametrize("code", [400, 401, 403, 404, 413, 415, 429, 500, 503])
-def test_reason_of_a_status_has_something_to_do(code: int) -> None:
-    assert of_status(code).startswith(f"it answered {code}: ")
