@@ -92,7 +92,9 @@ def test_help_explains_the_command_and_every_option_in_sentences(name: str) -> N
 
 def test_list_of_commands_shows_whole_sentences(watchslo: Watchslo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    listed = watchslo("--help").text.partition("Commands:\n")[2].splitlines()
+    help_text = watchslo("--help")
+    assert help_text.code == 0
+    listed = help_text.text.partition("Commands:\n")[2].splitlines()
     assert [line.split()[0] for line in listed] == sorted(commands.commands), "one line each"
     assert all(line.endswith(".") and "..." not in line for line in listed)
 
@@ -206,7 +208,9 @@ def test_rbac_is_printed(watchslo: Watchslo, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_prints_the_script_of_the_shell(shell: str, watchslo: Watchslo) -> None:
-    assert f"_WATCHSLO_COMPLETE={shell}_complete" in watchslo("completion", shell).text
+    script = watchslo("completion", shell)
+    assert script.code == 0
+    assert f"_WATCHSLO_COMPLETE={shell}_complete" in script.text
 
 
 def test_kubectl_plugin_shows_its_own_name(

@@ -180,8 +180,9 @@ def test_json_contains_causes(ask: Check, cluster: Cluster) -> None:
 
 def test_json_has_the_seconds_of_a_stall(ask: Check, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     freeze(cluster, monkeypatch)
-    nodes, pods = ask(TWO, "json").document["watches"]
-    assert (pods["verdict"], nodes["stalled"]) == ("not measured", None)
+    answer = ask(TWO, "json").document
+    nodes, pods = answer["watches"]
+    assert (answer["verdict"], pods["verdict"], nodes["stalled"]) == ("stalled", "not measured", None)
     assert pods["stalled"] > 1.0
 
 

@@ -101,6 +101,7 @@ CASES = {
     "nothing-delivered": Case(OPTIONS, deliver_nothing),
     "past": Case(REPLAY, write_past),
     "event-of-the-past-lost-and-not-read": Case(OPTIONS, lose_one_of_the_past),
+    "event-of-the-past-repeated-and-not-read": Case(OPTIONS, repeat_one_of_the_past),
     "event-of-the-past-lost": Case(REPLAY, lose_one_of_the_past),
     "event-of-the-past-repeated": Case(REPLAY, repeat_one_of_the_past),
     "no-oldest-revision": Case(REPLAY, forbid_to_look_for_the_oldest_revision),
