@@ -56,6 +56,7 @@ def receiving(receiver: Receiver) -> Iterator[Receiver]:
             pass
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = False  # its end waits for the handlers, which note what they saw
     receiver.url = f"http://127.0.0.1:{server.server_port}"
     with ServerThread(server):
         yield receiver
