@@ -12,13 +12,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.fidelity.cases import Traffic
-from tests.fidelity.writing import Writing
 from tests.support.assets import Assets
 from tests.support.background import repeated
 from tests.support.control_plane import ControlPlane, Etcd, write_kubeconfig
 from tests.support.daemon import LOOK_SECONDS, Daemon, Proxy, Simulator, config_file, watchslo
 from tests.support.process import PATIENCE_SECONDS, eventually
+from tests.support.scribe import WRITTEN, Scribe
 from tests.support.writer import Writer, configmap
 
 RESOURCE = "configmaps"
@@ -121,7 +120,6 @@ def test_links_break_no_guarantee_until_one_loses_events_and_that_apiserver_is_n
     assets: Assets, tmp_path: Path
 ) -> None:
     """Two real apiservers, each behind a proxy."""
-    traffic = Traffic("guarantees", rate=CHANGES_A_SECOND)
     with (
         Etcd(tmp_path, assets.etcd) as etcd,
         ControlPlane(tmp_path, assets.kube_apiserver, etcd, apiservers=2) as plane,
@@ -133,7 +131,7 @@ def test_links_break_no_guarantee_until_one_loses_events_and_that_apiserver_is_n
         config = config_file(tmp_path, watch=[{"resource": RESOURCE}], kubernetes={"apiservers": urls})
         with (
             Daemon(tmp_path / "daemon", "--config", config, "--kubeconfig", kubeconfig) as daemon,
-            Writing(lambda: plane.apiservers[1].writer(plane.token), CONFIGMAPS, configmap, traffic, seed=1),
+            Scribe(lambda: plane.apiservers[1].writer(plane.token), *WRITTEN[RESOURCE], "written"),
         ):
 
             def checked() -> bool:
@@ -161,7 +159,7 @@ def test_slower_one_of_two_apiservers_is_named(assets: Assets, tmp_path: Path) -
         Etcd(tmp_path, assets.etcd) as etcd,
         ControlPlane(tmp_path, assets.kube_apiserver, etcd, apiservers=2) as plane,
         Proxy(tmp_path, "link", plane.apiservers[1].url) as link,
-        Writing(plane.writer, CONFIGMAPS, configmap, Traffic("guarantees", rate=CHANGES_A_SECOND), seed=1),
+        Scribe(plane.writer, *WRITTEN[RESOURCE], "written"),
     ):
         old, new = plane.url, link.url
         ask = ("verify", "--duration", "20s", "--kubeconfig", plane.kubeconfig(), "--resource", RESOURCE, "-o", "json")

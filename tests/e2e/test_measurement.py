@@ -1,13 +1,11 @@
 """Are the numbers true? Another client writes, and knows when each event was due; Prometheus reads the result."""
 
 import contextlib
-import itertools
 import json
 import math
 import re
 import socket
 import ssl
-import sys
 import threading
 import time
 from collections import Counter
@@ -22,12 +20,10 @@ from urllib.parse import urlsplit
 import numpy as np
 import pytest
 
-from tests.support import commit_times
-from tests.support.background import repeated
 from tests.support.control_plane import ControlPlane, write_kubeconfig
-from tests.support.daemon import LENIENT_OBJECTIVE, Daemon, Scrape, config_file
+from tests.support.daemon import LENIENT_OBJECTIVE, Daemon, Scrape, Simulator, config_file
 from tests.support.kept_up import while_kept_up
-from tests.support.process import Process, eventually
+from tests.support.process import eventually
 from tests.support.prometheus import Prometheus, complaints
 from tests.support.writer import Write, configmap, pod
 
@@ -301,34 +297,18 @@ def test_apiserver_of_another_version_is_measured(
 
 LEAST_TIMESTAMP = 10**18
 SAMPLES = 50
-WRITE_SECONDS = 0.1
 BEST_OF_TICKS_SECONDS = 0.25  # half of the mean gap of ticks: bounds by ticks alone are wider
+COMMIT_TIMES = {
+    "cluster": {"commit_times": {"offset": 3600.0, "uncertainty": 0.005}},
+    "workload": [{"resource": "configmaps", "rate": 10}],
+}
 
 
-@contextlib.contextmanager
-def with_commit_times(folder: Path, plane: ControlPlane) -> Iterator[str]:
-    """Run a proxy before an apiserver that makes revisions commit times, and yield its URL."""
-    settings = {"to": plane.url, "ca": str(plane.ca), "etcd": plane.etcd.url, "ahead": 3600.0, "reads": True}
-    command = [sys.executable, commit_times.__file__, json.dumps(settings)]
-    with Process(folder, "commit-times", command) as proxy:
-        proxy.until(lambda: "\n" in proxy.out, "listening")
-        yield json.loads(proxy.out.splitlines()[0])["url"]
-
-
-def test_events_are_dated_by_revisions_that_are_commit_times(tmp_path: Path, control_plane: ControlPlane) -> None:
-    kubeconfig, numbers = tmp_path / "kubeconfig", itertools.count()
-    config = config_file(tmp_path, watch=[{"resource": "configmaps", "namespace": "default"}])
-    with with_commit_times(tmp_path, control_plane) as url, control_plane.writer() as writer:
-        write_kubeconfig(kubeconfig, {"server": url}, {"token": control_plane.token})
-        writer.create(CONFIGMAPS, configmap("commit-times"))
-
-        def write() -> None:
-            writer.patch(f"{CONFIGMAPS}/commit-times", {"data": {"number": str(next(numbers))}})
-
-        with (
-            Daemon(tmp_path, "--config", config, "--kubeconfig", kubeconfig) as daemon,
-            repeated(WRITE_SECONDS, write),
-        ):
+def test_events_are_dated_by_revisions_that_are_commit_times(tmp_path: Path) -> None:
+    kubeconfig, config = tmp_path / "kubeconfig", config_file(tmp_path, watch=[{"resource": "configmaps"}])
+    with Simulator(tmp_path, "--config", json.dumps(COMMIT_TIMES)) as simulator:
+        write_kubeconfig(kubeconfig, {"server": simulator.url}, {})
+        with Daemon(tmp_path / "daemon", "--config", config, "--kubeconfig", kubeconfig) as daemon:
             daemon.until_measuring("configmaps")
             daemon.until(
                 lambda scrape: scrape.values("watchslo_storage_info", kind="timestamp") == [1.0],

@@ -14,8 +14,6 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.e2e.watched import Watched, watching
-from tests.fidelity.cases import Traffic
-from tests.fidelity.writing import Make, Writing
 from tests.support import assets as programs
 from tests.support.assets import Assets
 from tests.support.background import repeated
@@ -23,27 +21,18 @@ from tests.support.control_plane import SERVICE_NAME, ControlPlane, Etcd, overri
 from tests.support.daemon import LOOK_SECONDS, Daemon, Proxy, config_file
 from tests.support.etcd_cluster import EtcdCluster
 from tests.support.kept_up import while_kept_up
-from tests.support.kine import Kine, PollProxy, Postgres, Sqlite, is_kine
+from tests.support.kine import Kine, PollProxy, Postgres, is_kine, sqlite
+from tests.support.observed import Observed
 from tests.support.partitioned import APART, Partitioned
-from tests.support.sampled import Sampled
-from tests.support.writer import Write, Writer, configmap, pod
+from tests.support.scribe import WRITTEN, Scribe
+from tests.support.writer import Writer
 
-NAMESPACE = "/api/v1/namespaces/default"
-CONFIGMAPS = f"{NAMESPACE}/configmaps"
-TRAFFIC = Traffic("storages", rate=10.0)
+CONFIGMAPS = ({"resource": "configmaps"},)
 SAMPLES = 50
 RENEW_SECONDS = 10.0  # a lease counts for a minute
 
 
 # kine, which finds the changes of other servers by a poll
-
-
-def verify(daemon: Sampled, writes: Mapping[str, list[Write]]) -> None:
-    """Check all samples of these writes, by watch, against the times of the writes."""
-    for watch, of_watch in writes.items():
-        checked, wrong = daemon.contradictions(of_watch, watch)
-        assert checked >= SAMPLES, watch
-        assert not wrong, f"{len(wrong)} of {checked} samples of {watch} cannot be true: {wrong[:3]}"
 
 
 def polls(daemon: Daemon) -> bool:
@@ -58,15 +47,15 @@ def names_the_poll(daemon: Daemon) -> bool:
 def test_kine_on_sqlite_is_recognised_and_measured(tmp_path: Path, assets: Assets) -> None:
     kine = programs.find(os.environ, programs.KINE)
     with (
-        Kine(tmp_path, kine, Sqlite(tmp_path)) as storage,
+        Kine(tmp_path, kine, sqlite(tmp_path)) as storage,
         ControlPlane(tmp_path, assets.kube_apiserver, storage) as plane,
-        Sampled(tmp_path / "daemon", plane.kubeconfig(), watch=[{"resource": "configmaps"}]) as daemon,
-        Writing(plane.writer, CONFIGMAPS, configmap, TRAFFIC, seed=1) as writing,
+        Observed(tmp_path / "daemon", plane.kubeconfig(), CONFIGMAPS) as daemon,
+        Scribe(plane.writer, *WRITTEN["configmaps"], "written") as scribe,
     ):
         daemon.until(is_kine, "kine is found")
         daemon.until_samples("configmaps", SAMPLES)
         assert not polls(daemon)
-        verify(daemon, {"configmaps": [*writing.writes()]})
+        daemon.verify(scribe.answered(), SAMPLES)
 
 
 def test_kine_on_postgres_is_recognised_and_its_stopped_poll_is_named(tmp_path: Path, assets: Assets) -> None:
@@ -75,18 +64,16 @@ def test_kine_on_postgres_is_recognised_and_its_stopped_poll_is_named(tmp_path: 
     with contextlib.ExitStack() as stack:
         database = stack.enter_context(Postgres(tmp_path))
         proxy = stack.enter_context(PollProxy(database))
-        first = stack.enter_context(Kine(tmp_path, kine, database, through=proxy.endpoint))
-        second = stack.enter_context(Kine(tmp_path, kine, database, "other-kine"))
+        first = stack.enter_context(Kine(tmp_path, kine, proxy.endpoint))
+        second = stack.enter_context(Kine(tmp_path, kine, database.endpoint, "other-kine"))
         plane = ControlPlane(tmp_path, assets.kube_apiserver, first)
         other = plane.add(second.url)
         stack.enter_context(plane)
         # Both apiservers have the lease of this host; the daemon must know that there are two.
         stack.enter_context(repeated(RENEW_SECONDS, lambda: plane.lease("other-host")))
-        watches = [{"resource": "configmaps"}, {"resource": "secrets"}]
-        daemon = stack.enter_context(Sampled(tmp_path / "daemon", plane.kubeconfig(), watch=watches))
-        writing = stack.enter_context(
-            Writing(lambda: other.writer(plane.token), CONFIGMAPS, configmap, TRAFFIC, seed=1)
-        )
+        watches = (*CONFIGMAPS, {"resource": "secrets"})
+        daemon = stack.enter_context(Observed(tmp_path / "daemon", plane.kubeconfig(), watches))
+        scribe = stack.enter_context(Scribe(lambda: other.writer(plane.token), *WRITTEN["configmaps"], "written"))
         daemon.until_measuring("configmaps", "secrets")
         daemon.until(is_kine, "kine is found")
         daemon.process.until(lambda: polls(daemon), "polls are known", LOOK_SECONDS)
@@ -107,44 +94,26 @@ def test_kine_on_postgres_is_recognised_and_its_stopped_poll_is_named(tmp_path: 
         daemon.until_samples("configmaps", daemon.samples("configmaps") + SAMPLES)
         assert daemon.scrape().values("watchslo_storage_proven") == [1.0]
         assert daemon.status()["domains"][0]["resets"] == 0
-        verify(daemon, {"configmaps": [*writing.writes()]})
+        daemon.verify(scribe.answered(), SAMPLES)
 
 
 # Resources in etcds of their own
 
 
-def plain(name: str) -> dict[str, Any]:
-    return {"metadata": {"name": name}}
-
-
-def event(name: str) -> dict[str, Any]:
-    return {"metadata": {"name": name, "namespace": "default"}, "involvedObject": {"namespace": "default"}}
-
-
-WRITTEN: dict[str, tuple[str, Make]] = {
-    "pods": (f"{NAMESPACE}/pods", pod),
-    "events": (f"{NAMESPACE}/events", event),
-    "leases.coordination.k8s.io": ("/apis/coordination.k8s.io/v1/namespaces/default/leases", plain),
-    "configmaps": (CONFIGMAPS, configmap),
-    "secrets": (f"{NAMESPACE}/secrets", plain),
-}
-"""The collection of each watch, and what makes its objects."""
 MOVED = ("pods", "events", "leases.coordination.k8s.io")
 STAYING = ("configmaps", "secrets")
+WATCHED = (*MOVED, *STAYING)
 STORAGES = sorted([*((watch,) for watch in MOVED), STAYING])
 
 
 @contextlib.contextmanager
-def writing_all(lab: Partitioned, seed: int) -> Iterator[Mapping[str, Writing]]:
+def writing_all(lab: Partitioned, name: str) -> Iterator[Mapping[str, Scribe]]:
     """Write to all watched resources, through the last apiserver."""
     with contextlib.ExitStack() as stack:
-        yield {
-            watch: stack.enter_context(Writing(partial(lab.writer, 1), collection, make, TRAFFIC, seed))
-            for watch, (collection, make) in WRITTEN.items()
-        }
+        yield {watch: stack.enter_context(Scribe(partial(lab.writer, 1), *WRITTEN[watch], name)) for watch in WATCHED}
 
 
-def until_measured(daemon: Sampled) -> None:
+def until_measured(daemon: Observed) -> None:
     """Wait until all watches are open, belong to the domains of their clocks, and have more samples than now."""
 
     def counted() -> dict[tuple[str, str], int]:
@@ -158,12 +127,12 @@ def until_measured(daemon: Sampled) -> None:
 
     def measured() -> bool:
         now = counted()
-        return len(now) == 2 * len(WRITTEN) and all(now[key] >= before.get(key, 0) + SAMPLES for key in now)
+        return len(now) == 2 * len(WATCHED) and all(now[key] >= before.get(key, 0) + SAMPLES for key in now)
 
     daemon.process.until(measured, "every watch is measured", LOOK_SECONDS)
 
 
-def storages(daemon: Sampled) -> list[tuple[str, ...]]:
+def storages(daemon: Observed) -> list[tuple[str, ...]]:
     """Return the watches of each domain, in order; a watch whose apiservers are in two domains appears twice."""
     found: defaultdict[str, set[str]] = defaultdict(set)
     for stream in daemon.status()["watches"]:
@@ -173,15 +142,15 @@ def storages(daemon: Sampled) -> list[tuple[str, ...]]:
 
 def test_storage_split_at_run_time_moves_only_what_has_moved(assets: Assets, tmp_path: Path) -> None:
     """The apiservers restart with overrides one after the other; the ticks are on a resource that moves."""
-    watch = [{"resource": resource} for resource in WRITTEN]
+    watches = [{"resource": resource} for resource in WATCHED]
     with Partitioned(tmp_path, assets, apart=()) as lab:
         kubeconfig = lab.plane.kubeconfig()
-        with Sampled(tmp_path / "daemon", kubeconfig, kubernetes=lab.kubernetes, watch=watch) as daemon:
-            with writing_all(lab, seed=1) as before:
+        with Observed(tmp_path / "daemon", kubeconfig, watches, kubernetes=lab.kubernetes) as daemon:
+            with writing_all(lab, "before") as before:
                 until_measured(daemon)
-            assert storages(daemon) == [tuple(sorted(WRITTEN))]
+            assert storages(daemon) == [tuple(sorted(WATCHED))]
             lab.keep_apart(*APART)
-            with writing_all(lab, seed=2) as after:
+            with writing_all(lab, "after") as after:
                 daemon.process.until(lambda: storages(daemon) == STORAGES, "the storages are found", LOOK_SECONDS)
                 until_measured(daemon)
             daemon.until(
@@ -194,7 +163,8 @@ def test_storage_split_at_run_time_moves_only_what_has_moved(assets: Assets, tmp
             for stream in status["watches"]:
                 restored = stream["relists"].get("domain_reset", 0)
                 assert restored <= (stream["watch"] in MOVED), (stream["watch"], restored)
-            verify(daemon, {of: [*before[of].writes(), *after[of].writes()] for of in WRITTEN})
+            for watch in WATCHED:
+                daemon.verify([*before[watch].answered(), *after[watch].answered()], SAMPLES, watch)
 
 
 # Three members of etcd

@@ -1,18 +1,14 @@
 """The daemon under test, as `watchslo run` runs it, and its reports while it runs."""
 
-import json
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from tests.fidelity.truth import Look, Shares, Stamps
-from tests.support.daemon import Daemon, Scrape, config_file
-from tests.support.process import Process
+from tests.support.daemon import Scrape
+from tests.support.observed import Observed
 
-OBSERVED = Path(__file__).with_name("observed.py")
 TIMESPAN = "watchslo_apiserver_timespan_seconds"
 CREATION = "watchslo_creation_to_watch_seconds"
 
@@ -44,17 +40,11 @@ class Report:
     clock: Clock
 
 
-class Observed(Daemon):
-    """A daemon with a wall clock that is `ahead` (seconds). It records the events that it receives."""
+class Reported(Observed):
+    """A daemon that keeps what it reported each time that it was looked at."""
 
-    def __init__(self, folder: Path, kubeconfig: Path, watches: Sequence[Mapping[str, Any]], ahead: float) -> None:
-        folder.mkdir()
-        config = config_file(folder, watch=[dict(watch) for watch in watches])
-        super().__init__(folder, "--config", config, "--kubeconfig", kubeconfig)
-        self._notes = folder / "received.json"
-        _, *arguments = self.process.command
-        self.process = Process(folder, "watchslo", [sys.executable, OBSERVED, str(ahead), self._notes, *arguments])
-        self._statuses: list[Any] = []
+    _beginning: Scrape
+    _statuses: list[Any]
 
     def measures(self) -> bool:
         """Return True if it has samples of all its watches."""
@@ -63,6 +53,7 @@ class Observed(Daemon):
     def begin(self) -> None:
         """Keep the values of its counters: events before this moment waited for the daemon to start."""
         self._beginning = self.scrape()
+        self._statuses = []
 
     def look(self) -> None:
         """Keep its current status."""
@@ -73,19 +64,23 @@ class Observed(Daemon):
         self.look()
         scrape = self.scrape()
         assert self.stop() == 0, self.process.tail()
-        notes = json.loads(self._notes.read_bytes())
-        return {
-            label: Report(
-                looks=self._looks(label),
-                timespan=_shares(scrape, TIMESPAN, label),
-                creation=_shares(scrape, CREATION, label).since(_shares(self._beginning, CREATION, label)),
-                received=Stamps.of(columns).of_those(columns["samples"][0]),
-                lower=Stamps.of({"revision": columns["samples"][0], "at": columns["samples"][1]}),
-                upper=Stamps.of({"revision": columns["samples"][0], "at": columns["samples"][2]}),
-                clock=self._clock(label),
-            )
-            for label, columns in notes.items()
-        }
+        return {label: self._report(label, scrape) for label in self.watches}
+
+    def _report(self, label: str, scrape: Scrape) -> Report:
+        samples = [sample for sample in self.notes().samples if sample.watch == label]
+
+        def stamps(values: Iterable[float]) -> Stamps:
+            return Stamps.of({"revision": [sample.revision for sample in samples], "at": [*values]})
+
+        return Report(
+            looks=self._looks(label),
+            timespan=_shares(scrape, TIMESPAN, label),
+            creation=_shares(scrape, CREATION, label).since(_shares(self._beginning, CREATION, label)),
+            received=stamps(sample.at for sample in samples),
+            lower=stamps(sample.least for sample in samples),
+            upper=stamps(sample.most for sample in samples),
+            clock=self._clock(label),
+        )
 
     def _looks(self, label: str) -> tuple[Look, ...]:
         streams = (stream for status in self._statuses for stream in status["watches"] if stream["watch"] == label)

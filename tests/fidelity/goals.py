@@ -8,7 +8,7 @@ import numpy as np
 
 from tests.fidelity.cases import Case
 from tests.fidelity.outcome import P50, P99, THRESHOLD, Outcome
-from tests.fidelity.truth import Floats, quantile
+from tests.fidelity.truth import Floats
 
 WINDOW_EVENTS = 1000  # the minimum for the goal on the P99
 COUNTED_EVENTS = 6000  # the minimum for the goals on shares
@@ -74,15 +74,6 @@ class Row:
             f"{100 * late_true:.2f}% / {100 * late_said:.2f}%",
             f"{100 * self._share_error:.1f} pp",
         )
-
-    def single_cells(self) -> tuple[str, ...]:
-        """Return the errors of the single events of all runs, and the largest of the quantiles, for `singles`."""
-        errors = np.concatenate([outcome.single for outcome in self.outcomes])
-        quantiles = (
-            max(abs(outcome.said[q].estimate - outcome.true[q]) for outcome in self.outcomes) for q in (P50, P99)
-        )
-        shown = (quantile(errors, P50), quantile(errors, P99), float(errors.max()))
-        return self.name, " / ".join(map(ms, shown)), *map(ms, quantiles)
 
     def _missed_quantiles(self) -> Iterator[str]:
         few = min(outcome.events for outcome in self.outcomes)
@@ -173,30 +164,18 @@ class Ticking:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Return the Markdown table of all rows."""
-    return aligned([COLUMNS, *(row.cells() for row in rows)])
-
-
-def singles(rows: Sequence[Row]) -> str:
-    """Return the Markdown table of the errors of single events, next to those of their quantiles."""
-    head = ("case", "single events: P50 / P99 / worst error, ms", *(f"P{100 * q:g} error, ms" for q in (P50, P99)))
-    return aligned([head, *(row.single_cells() for row in rows)])
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Return a Markdown table; the first row is the head."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    head, *others = rows
+    """Return an aligned Markdown table of all rows."""
+    lines = [COLUMNS, *(row.cells() for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    head, *others = lines
     return "\n".join(
-        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |"
-        for row in (head, ["-" * width for width in widths], *others)
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |"
+        for line in (head, ["-" * width for width in widths], *others)
     )
 
 
 def ms(seconds: float) -> str:
-    """Return milliseconds as text, with one decimal below 100 ms; ∞ if there is no bound, `none` for NaN."""
-    if np.isnan(seconds):
-        return "none"
+    """Return milliseconds as text, with one decimal below 100 ms; ∞ if there is no bound."""
     if seconds == float("inf"):
         return "∞"
     milliseconds = 1e3 * seconds

@@ -32,10 +32,6 @@ class Outcome:
     `outside` has a sentence for each of the `checked` quantiles with a true value outside of its bounds.
     `contradictions` counts the events that were wrongly reported within or beyond the threshold. Durations are seconds.
 
-    `single` has the errors of the events of that minute: by how much the middle of the bounds of each is wrong.
-    `measured` has a row for each quantile of a minute that was shown without any mark: the true one and the estimate;
-    `marked` is how many others were shown.
-
     Two values show how busy the machine was: `lag`, the P99 of the time from sending an event to the daemon's time
     stamp, and `tainted`, the number of events that the daemon knew it had read late and did not use as samples.
     """
@@ -52,9 +48,6 @@ class Outcome:
     creation: Shares
     lag: float
     tainted: int
-    single: Floats
-    measured: Floats
-    marked: int
 
     @property
     def error(self) -> float:
@@ -84,12 +77,6 @@ def compare(case: Case, said: Report, truth: Truth) -> Outcome:
     samples = truth[: said.timespan.total]
     lower, upper = (ends.when(said.received.revisions[: len(samples)]) for ends in (said.lower, said.upper))
     wrong = (lower > samples.most) | (upper < samples.least)
-    minutes = [
-        (window, q, found) for window in windows if window.name == WINDOW for q, found in window.quantiles.items()
-    ]
-    measured = [
-        (quantile(window.of(truth).likely, q), found.estimate) for window, q, found in minutes if found.is_measured
-    ]
     return Outcome(
         case=case,
         clock=said.clock,
@@ -106,9 +93,6 @@ def compare(case: Case, said: Report, truth: Truth) -> Outcome:
         creation=said.creation,
         lag=quantile(samples.lag, P99),
         tainted=last.tainted,
-        single=np.abs((lower + upper) / 2 - samples.likely)[newest.end - newest.events : newest.end],
-        measured=np.array(measured).reshape(-1, 2),
-        marked=len(minutes) - len(measured),
     )
 
 

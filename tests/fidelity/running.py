@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fidelity.cases import Case
-from tests.fidelity.daemons import Observed, Report
+from tests.fidelity.daemons import Report, Reported
 from tests.fidelity.outcome import Outcome, compare
 from tests.fidelity.truth import Stamps, Truth
 from tests.support.control_plane import write_kubeconfig
@@ -21,7 +21,7 @@ class Plan:
     """The cases to measure and the duration; `seed` determines all randomness except the daemon's own.
 
     `ahead` is the difference between two wall clocks in seconds: the apiserver's clock is ahead in the simulator, the
-    second daemon's clock with a real apiserver. `more` is how many other busy watches the first daemon has.
+    second daemon's clock with a real apiserver.
     """
 
     folder: Path
@@ -29,7 +29,6 @@ class Plan:
     seconds: float
     seed: int
     ahead: float
-    more: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,25 +39,16 @@ class Run:
     others: tuple[Outcome, ...]
 
 
-def daemons(
-    plan: Plan,
-    url: str,
-    token: str,
-    watches: Mapping[Case, Mapping[str, Any]],
-    others: Sequence[Mapping[str, Any]] = (),
-) -> list[Observed]:
-    """Return a daemon with all watches, and one with another wall clock for the watches with creations, if any.
-
-    The first one also has the `others`, which are not compared with anything.
-    """
+def daemons(plan: Plan, url: str, token: str, watches: Mapping[Case, Mapping[str, Any]]) -> list[Reported]:
+    """Return a daemon with all watches, and one with another wall clock for the watches with creations, if any."""
     kubeconfig = plan.folder / "kubeconfig"
     write_kubeconfig(kubeconfig, {"server": url}, {"token": token})
-    all_watches = [*(_watch(case, watch) for case, watch in watches.items()), *others]
+    all_watches = [_watch(case, watch) for case, watch in watches.items()]
     of_creations = [_watch(case, watch) for case, watch in watches.items() if case.creation]
-    first = Observed(plan.folder / "first", kubeconfig, all_watches, ahead=0.0)
+    first = Reported(plan.folder / "first", kubeconfig, all_watches)
     if not of_creations:
         return [first]
-    return [first, Observed(plan.folder / "second", kubeconfig, of_creations, ahead=plan.ahead)]
+    return [first, Reported(plan.folder / "second", kubeconfig, of_creations, ahead=plan.ahead)]
 
 
 def _watch(case: Case, watch: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,7 +56,7 @@ def _watch(case: Case, watch: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def started(observed: Sequence[Observed]) -> Iterator[None]:
+def started(observed: Sequence[Reported]) -> Iterator[None]:
     """Start the daemons in order; each starts when the watches of the previous one are open."""
     with contextlib.ExitStack() as stack:
         for daemon in observed:
@@ -78,24 +68,19 @@ def started(observed: Sequence[Observed]) -> Iterator[None]:
 Reports = Sequence[Mapping[str, Report]]
 
 
-def observe(
-    observed: Sequence[Observed],
-    seconds: float,
-    during: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext,
-) -> Reports:
+def observe(observed: Sequence[Reported], seconds: float) -> Reports:
     """Read the status of all daemons once per second for `seconds`, stop the daemons, and return their reports.
 
-    What happens `during` this time begins when all watches are measured.
+    This time begins when all watches are measured.
     """
     for daemon in observed:
         daemon.process.until(daemon.measures, "all watches are measured")
         daemon.begin()
     end = time.monotonic() + seconds
-    with during():
-        while time.monotonic() < end:
-            for daemon in observed:
-                daemon.look()
-            time.sleep(LOOK_SECONDS)
+    while time.monotonic() < end:
+        for daemon in observed:
+            daemon.look()
+        time.sleep(LOOK_SECONDS)
     return [daemon.conclude() for daemon in observed]
 
 

@@ -1,6 +1,6 @@
 """The true latencies of the samples of one watch, and the comparison with a daemon's report."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil
 from typing import Any
@@ -25,11 +25,6 @@ class Stamps:
         revisions = np.array(columns["revision"], dtype=np.int64)
         order = np.argsort(revisions, kind="stable")
         return cls(revisions[order], np.array(columns["at"], dtype=np.float64)[order])
-
-    def of_those(self, revisions: Sequence[int]) -> "Stamps":
-        """Return the stamps of some revisions."""
-        chosen = np.isin(self.revisions, revisions)
-        return Stamps(self.revisions[chosen], self.at[chosen])
 
     def when(self, revisions: Revisions) -> Floats:
         """Return the time of each of these revisions; all of them must be known."""
@@ -76,12 +71,11 @@ def quantile(latencies: Floats, q: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Quantile:
-    """A quantile as the daemon reports it; `is_measured` if the estimate is shown without any mark."""
+    """A quantile as the daemon reports it."""
 
     lower: float
     estimate: float
     upper: float
-    is_measured: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +143,7 @@ class Look:
 
 def _window(window: Mapping[str, Any], total: int) -> Window:
     quantiles = {
-        found["q"]: Quantile(
-            found["lower"], found["estimate"], _finite(found["upper"]), found["resolved"] and not found["rough"]
-        )
+        found["q"]: Quantile(found["lower"], found["estimate"], _finite(found["upper"]))
         for found in window["quantiles"]
     }
     return Window(window["name"], total, window["events"], quantiles)

@@ -2,8 +2,8 @@
 
     python watch_proxy.py '{"to": "https://127.0.0.1:6443", "ca": "ca.crt", "etcd": "http://127.0.0.1:2379", ...}'
 
-The watch's label selector selects the law. When the proxy ends, the file `notes` holds when each event arrived and was
-forwarded, and when etcd reported each revision. Clients speak plain HTTP to it, or TLS if it has a certificate.
+The watch's label selector selects the law. When the proxy ends, the file `notes` holds when each event was forwarded,
+and when etcd reported each revision. Clients speak plain HTTP to it.
 """
 
 import asyncio
@@ -33,38 +33,31 @@ END = b"0\r\n\r\n"
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """The apiserver, its CA, its etcds, and the law for each label selector ("" for none); others are only forwarded.
-
-    `certificate` and `key` are files, for clients that speak TLS. `etcds` is empty if the storage cannot be watched.
-    """
+    """The apiserver, its CA, its etcd, and the law for each label selector ("" for none); others are only forwarded."""
 
     to: str
     ca: str
-    etcds: list[str]
+    etcd: str
     laws: dict[str, str]
     seed: int
     notes: str
-    certificate: str = ""
-    key: str = ""
 
 
 class Log:
-    """Records revisions, when they arrived and were forwarded (monotonic seconds), and the connection."""
+    """Records revisions, when they were reported or forwarded (monotonic seconds), and the connection."""
 
     def __init__(self) -> None:
         self._revisions: list[int] = []
-        self._came: list[float] = []
         self._at: list[float] = []
         self._connections: list[int] = []
 
-    def add(self, revision: int, came: float, at: float, connection: int = 0) -> None:
+    def add(self, revision: int, at: float, connection: int = 0) -> None:
         self._revisions.append(revision)
-        self._came.append(came)
         self._at.append(at)
         self._connections.append(connection)
 
     def columns(self) -> dict[str, list[int] | list[float]]:
-        return {"revision": self._revisions, "came": self._came, "at": self._at, "connection": self._connections}
+        return {"revision": self._revisions, "at": self._at, "connection": self._connections}
 
 
 class Chunks:
@@ -101,7 +94,7 @@ class Watch:
         self._chunks: Chunks | None = None
         self._plain = False
         self.is_over = False  # its end was forwarded: the client may send another request on this connection
-        self._link: DelayedChannel[tuple[float, bytes]] = DelayedChannel(lambda: law, random, self._forward)
+        self._link: DelayedChannel[bytes] = DelayedChannel(lambda: law, random, self._forward)
 
     def feed(self, data: bytes) -> None:
         if self._plain:
@@ -129,22 +122,21 @@ class Watch:
 
     def _take(self, lines: list[bytes]) -> None:
         assert self._chunks
-        now = time.monotonic()
         for line in lines:
-            self._link.push((now, line))
+            self._link.push(line)
         if self._chunks.ended:
-            self._link.push((now, b""))
+            self._link.push(b"")
 
-    def _forward(self, lines: list[tuple[float, bytes]]) -> None:
-        content = b"".join(line for _, line in lines)
+    def _forward(self, lines: list[bytes]) -> None:
+        content = b"".join(lines)
         now = time.monotonic()
         self._client.write(b"%x\r\n%b\r\n" % (len(content), content) if content else b"")
-        if not lines[-1][1]:
+        if not lines[-1]:
             self._client.write(END)
             self.is_over = True
-        for came, line in lines:
-            if line and not line.startswith(BOOKMARK) and (found := REVISION.search(line)):
-                self._log.add(int(found[1]), came, now, self._number)
+        for line in lines:
+            if not line.startswith(BOOKMARK) and (found := REVISION.search(line)):
+                self._log.add(int(found[1]), now, self._number)
 
 
 class Proxy:
@@ -155,7 +147,7 @@ class Proxy:
         self.selectors: dict[int, str] = {}  # of the watches, by their numbers
         self._opened = 0
         self._to = urlsplit(settings.to)
-        self._tls = ssl.create_default_context(cafile=settings.ca) if self._to.scheme == "https" else None
+        self._tls = ssl.create_default_context(cafile=settings.ca)
         self._laws = {selector: parse_law(law) for selector, law in settings.laws.items()}
         self._random = Random(settings.seed)
 
@@ -219,30 +211,19 @@ async def _witness(etcd: str, log: Log) -> None:
         async for line in answer.content:
             now = time.monotonic()
             for event in msgspec.json.decode(line)["result"].get("events", ()):
-                log.add(int(event["kv"]["mod_revision"]), now, now)
-
-
-def _tls(settings: Settings) -> ssl.SSLContext | None:
-    if not settings.certificate:
-        return None
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(settings.certificate, settings.key)
-    return context
+                log.add(int(event["kv"]["mod_revision"]), now)
 
 
 async def main(settings: Settings) -> bytes:
     """Forward until a signal stops the process; return the notes."""
-    proxy, committed = Proxy(settings), {etcd: Log() for etcd in settings.etcds}
-    tls = _tls(settings)
-    server = await asyncio.start_server(proxy.accept, "127.0.0.1", 0, limit=READ_AT_ONCE, ssl=tls)
-    witnesses = [asyncio.create_task(_witness(etcd, log)) for etcd, log in committed.items()]
-    scheme = "https" if tls else "http"
-    process.announce(url=f"{scheme}://127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    proxy, committed = Proxy(settings), Log()
+    server = await asyncio.start_server(proxy.accept, "127.0.0.1", 0, limit=READ_AT_ONCE)
+    witness = asyncio.create_task(_witness(settings.etcd, committed))
+    process.announce(url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
     await process.stopped()
-    for witness in witnesses:
-        witness.cancel()
-    reported = {etcd: log.columns() for etcd, log in committed.items()}
-    return msgspec.json.encode({"sent": proxy.log.columns(), "selectors": proxy.selectors, "committed": reported})
+    witness.cancel()
+    notes = {"sent": proxy.log.columns(), "selectors": proxy.selectors, "committed": committed.columns()}
+    return msgspec.json.encode(notes)
 
 
 if __name__ == "__main__":

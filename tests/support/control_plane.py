@@ -34,7 +34,6 @@ SECURE_PORT = 6443  # of an apiserver with an address of its own
 SERVICE_NAME = "kubernetes.default.svc"  # every apiserver's certificate is valid for it
 RPC_SECONDS = PATIENCE_SECONDS
 LEADER_SECONDS = PATIENCE_SECONDS
-END_SECONDS = 60.0  # a graceful shutdown takes seconds; to clients a kill looks different
 EVERYTHING_READABLE: dict[str, list[str]] = {"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "watch"]}
 REVIEWS: dict[str, list[str]] = {
     "apiGroups": ["authentication.k8s.io", "authorization.k8s.io"],
@@ -74,10 +73,6 @@ class Storage(Protocol):
     """What apiservers keep their objects in: `Etcd`, or a `Kine`."""
 
     url: str
-
-    def revision(self) -> int:
-        """Return the newest revision."""
-        ...
 
 
 class Etcd(Started):

@@ -33,10 +33,6 @@ class EtcdCluster(Started):
         for member in self.members:
             member.close()
 
-    def revision(self) -> int:
-        """Return the newest revision."""
-        return self.leader().revision()
-
     def leader(self) -> Etcd:
         """Wait until a running member leads, and return it."""
         return eventually(self._leader, "etcd has a leader")

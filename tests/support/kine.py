@@ -2,7 +2,7 @@
 
 A `Kine` takes the place of `Etcd` before a control plane:
 
-    with Sqlite(folder) as database, Kine(folder, kine, database) as storage:
+    with Kine(folder, kine, sqlite(folder)) as storage:
         with ControlPlane(folder, assets.kube_apiserver, storage) as plane: ...
 
 Several kine servers on one `Postgres` are k3s with several servers: each apiserver has a kine of its own, added with
@@ -11,22 +11,18 @@ servers inserted by a poll once a second.
 """
 
 import contextlib
-import math
 import os
 import pwd
 import re
 import shutil
 import signal
 import socket
-import sqlite3
 import subprocess
 import tempfile
 import threading
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from tests.support.background import Background
 from tests.support.control_plane import HOST, Port
@@ -40,69 +36,20 @@ DATABASE = "kine"
 QUERY_SECONDS = PATIENCE_SECONDS
 CONNECTIONS = 300  # each kine opens one for each request under way
 NO_COMPACTION = "24h"
-NEWEST_ID = "SELECT COALESCE(MAX(id), 0) FROM kine"
-WITNESS_SECONDS = 0.003
 POLL = re.compile(rb"WHERE id > \$1\).*ORDER BY id ASC LIMIT \d+", re.DOTALL)
 """The statement of the poll loop; the start of a watch asks the same without a limit."""
 STATEMENT_BYTES = 4096  # more than the poll statement has
 READ_AT_ONCE = 1 << 16
 ACCEPT_SECONDS = 0.2
-CLOCK_READINGS = 100
-TOLERATED_STEP = 2e-3  # seconds: if the wall clock is set during a test, commit times are wrong by as much
 
 
-class Database(Protocol):
-    """What a kine server stores its rows in."""
-
-    endpoint: str
-    """Its address as kine's `--endpoint` takes it."""
-
-    def newest_id(self) -> int:
-        """Return the id of the newest row, which is the newest revision."""
-        ...
-
-
-class Sqlite:
-    """A SQLite file, which kine makes; one kine server may use it."""
-
-    def __init__(self, folder: Path, name: str = "kine") -> None:
-        self._file = folder / f"{name}.sqlite"
-        self.endpoint = f"sqlite://{self._file}?_journal=WAL&cache=shared&_busy_timeout=30000&_txlock=immediate"
-
-    def newest_id(self) -> int:
-        with contextlib.closing(self.connect()) as connection:
-            return int(connection.execute(NEWEST_ID).fetchone()[0])
-
-    def connect(self) -> sqlite3.Connection:
-        """Return a connection that only reads."""
-        return sqlite3.connect(f"file:{self._file}?mode=ro", uri=True, timeout=QUERY_SECONDS)
-
-
-class SqliteWitness(Background):
-    """Reads the newest id of a SQLite file all the time: SQLite commits one row after the other."""
-
-    def __init__(self, database: Sqlite) -> None:
-        super().__init__()
-        self._database = database
-        self._bounds: dict[int, tuple[float, float]] = {}
-
-    def commit_bounds(self) -> Mapping[int, tuple[float, float]]:
-        """Return between which monotonic seconds each row was committed, by its id."""
-        return dict(self._bounds)
-
-    def _run(self) -> None:
-        with contextlib.closing(self._database.connect()) as connection:
-            newest, not_before = self._database.newest_id(), time.monotonic()
-            while not self._over.wait(WITNESS_SECONDS):
-                asked = time.monotonic()
-                found = int(connection.execute(NEWEST_ID).fetchone()[0])
-                answered = time.monotonic()
-                self._bounds |= dict.fromkeys(range(newest + 1, found + 1), (not_before, answered))
-                newest, not_before = found, asked
+def sqlite(folder: Path) -> str:
+    """Return kine's endpoint of a SQLite file, which kine makes; one kine server may use it."""
+    return f"sqlite://{folder / 'kine.sqlite'}?_journal=WAL&cache=shared&_busy_timeout=30000&_txlock=immediate"
 
 
 class Postgres(Started):
-    """A Postgres server without fsync that remembers when each row was committed, in a folder of its own.
+    """A Postgres server without fsync, in a folder of its own.
 
     As root it runs under the account of its package. That account may not enter the folders of tests, so the data are
     in a temporary folder.
@@ -121,7 +68,6 @@ class Postgres(Started):
             "fsync": "off",
             "synchronous_commit": "on",  # else a commit is visible before it is answered
             "full_page_writes": "off",
-            "track_commit_timestamp": "on",
             "jit": "off",  # else the first run of a statement may take a second
         }
         flags = [part for key, value in settings.items() for part in ("-c", f"{key}={value}")]
@@ -132,7 +78,6 @@ class Postgres(Started):
         """Start it, with an empty database the first time, and wait until it answers."""
         if not (self._home / "data").exists():
             self._make_data()
-        self._wall_clock_ahead = wall_clock_ahead()
         self.process.start()
         self.process.until(self._answers, "answering")
 
@@ -143,31 +88,6 @@ class Postgres(Started):
         self.process.stop()
         self._port.release()
         shutil.rmtree(self._home, ignore_errors=True)
-
-    def newest_id(self) -> int:
-        return int(self.query(NEWEST_ID))
-
-    def commit_times(self) -> dict[int, float]:
-        """Return when each row was committed, in monotonic seconds, by the row's id.
-
-        Postgres reads the wall clock a moment before the commit is visible to others.
-        """
-        ahead = wall_clock_ahead()
-        assert abs(ahead - self._wall_clock_ahead) < TOLERATED_STEP, "the wall clock was set: start again"
-        rows = self.query("SELECT id, extract(epoch FROM pg_xact_commit_timestamp(xmin)) FROM kine")
-        return {int(found): float(when) - ahead for found, when in (row.split("|") for row in rows.splitlines())}
-
-    def commit_bounds(self) -> dict[int, tuple[float, float]]:
-        """Return since when each row may be visible to others; until when, Postgres does not say."""
-        return {revision: (at, math.inf) for revision, at in self.commit_times().items()}
-
-    def query(self, statement: str, database: str = DATABASE) -> str:
-        """Run one SQL statement and return its rows as lines with `|` between the columns."""
-        where = ["-h", HOST, "-p", str(self._port.number), "-U", SUPERUSER, "-d", database]
-        command = [_program("psql"), "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", *where, "-c", statement]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=QUERY_SECONDS)
-        assert done.returncode == 0, f"{self.process.name} refused {statement!r}: {done.stderr}"
-        return done.stdout.strip()
 
     def _make_data(self) -> None:
         if os.geteuid() == 0:
@@ -183,20 +103,14 @@ class Postgres(Started):
 
 
 class Kine(Started):
-    """One kine server on a database. `through` is the endpoint of a proxy before the database, if there is one.
+    """One kine server on the database at an endpoint, which may be that of a proxy before the database."""
 
-    It compacts nothing, so that the rows remain for comparisons.
-    """
-
-    def __init__(
-        self, folder: Path, program: Path, database: Database, name: str = "kine", through: str | None = None
-    ) -> None:
+    def __init__(self, folder: Path, program: Path, database: str, name: str = "kine") -> None:
         self._client = Port()
-        self._database = database
         self.url = f"http://{HOST}:{self._client.number}"
         flags = {
             "listen-address": f"{HOST}:{self._client.number}",
-            "endpoint": through or database.endpoint,
+            "endpoint": database,
             "metrics-bind-address": "0",
             "compact-interval": NO_COMPACTION,
         }
@@ -211,10 +125,6 @@ class Kine(Started):
         self.process.stop()
         self._client.release()
 
-    def revision(self) -> int:
-        """Return the newest revision."""
-        return self._database.newest_id()
-
     def _listens(self) -> bool:
         with socket.socket() as probe:
             return probe.connect_ex((HOST, self._client.number)) == 0
@@ -224,8 +134,8 @@ class PollProxy(Background):
     """Forwards connections of a kine server to Postgres, and can stop the poll that finds new rows.
 
     All watches of a kine server get their events from one poll loop. It asks by one prepared statement on a connection
-    of its own, so nothing else notices when that connection stands still: reads and writes continue. `endpoint` is for
-    kine's argument `through`.
+    of its own, so nothing else notices when that connection stands still: reads and writes continue. kine reaches
+    it at `endpoint`.
     """
 
     def __init__(self, to: Postgres) -> None:
@@ -281,12 +191,6 @@ def _forward(source: socket.socket, to: socket.socket) -> None:
         while data := source.recv(READ_AT_ONCE):
             to.sendall(data)
         to.shutdown(socket.SHUT_WR)
-
-
-def wall_clock_ahead() -> float:
-    """Return how many seconds the wall clock is ahead of the monotonic one."""
-    # The monotonic clock is read first: a pause between the two readings makes the difference larger.
-    return min(-time.monotonic() + time.time() for _ in range(CLOCK_READINGS))
 
 
 def is_kine(scrape: Scrape) -> bool:

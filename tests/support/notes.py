@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
@@ -24,12 +24,18 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A measured event, with the lower and the upper bound of its latency in seconds."""
+    """An event of one apiserver, received `at` (monotonic), with a proven latency of `least` to `most` seconds."""
 
+    apiserver: str
+    watch: str
     revision: int
     at: float
     least: float
     most: float
+
+    def contradicts(self, write: Write) -> bool:
+        """Return True if no commit time within the bounds of the write agrees with the reported latency."""
+        return self.least > self.at - write.before or self.most < self.at - min(write.after, self.at)
 
 
 @dataclass(slots=True)
@@ -63,8 +69,9 @@ class Notes:
                 self.gaps[watch].append(Span(0, fields["revision"], at))
             case {"kind": "violated", "watch": watch, "at": at, "oldest": oldest, "newest": newest}:
                 self.violations[watch].append(Span(oldest - 1, newest, at))
-            case {"kind": "samples", "revisions": revisions, "at": at, "least": least, "most": most}:
-                self.samples.extend(Sample(*row) for row in zip(revisions, at, least, most, strict=True))
+            case {"kind": "samples", "apiserver": apiserver, "watch": watch, **columns}:
+                rows = zip(*(columns[name] for name in ("revisions", "at", "least", "most")), strict=True)
+                self.samples.extend(Sample(apiserver, watch, *row) for row in rows)
             case {"kind": "tasks", "at": at, "count": count}:
                 self.tasks.append((at, count))
             case _:
@@ -139,21 +146,23 @@ def judge(notes: Notes, watch: str, writes: Sequence[Write], until: float) -> Ju
     """
     missed = [write for write in writes if not notes.saw(watch, write)]
     lost = tuple(write.revision or 0 for write in missed if not notes.reported(watch, write))
-    by_revision: dict[int, list[Write]] = defaultdict(list)
-    for write in writes:
-        by_revision[write.revision or 0].append(write)
-    samples = [sample for sample in notes.samples if sample.at < until]
-    pairs = [(sample, cause) for sample in samples if (cause := _cause(sample, by_revision[sample.revision]))]
-    wrong = tuple((sample, write) for sample, write in pairs if _is_wrong(sample, write))
+    pairs = [(sample, write) for sample, write in samples_of(notes.samples, writes) if sample.at < until]
+    wrong = tuple((sample, write) for sample, write in pairs if sample.contradicts(write))
     false = sum(sample.least > THRESHOLD_SECONDS >= sample.at - write.before for sample, write in pairs)
     violated = sum(notes.violated(watch, write) for write in missed)
     return Judgement(len(writes), lost, len(missed) - len(lost) - violated, violated, len(pairs), wrong, false)
 
 
-def _cause(sample: Sample, writes: Iterable[Write]) -> Write | None:
-    """The newest write of the sample's revision that began before the event arrived."""
-    return max((write for write in writes if write.before <= sample.at), key=lambda write: write.before, default=None)
+def samples_of(samples: Iterable[Sample], writes: Iterable[Write]) -> Iterator[tuple[Sample, Write]]:
+    """Yield the samples of these writes, each with its write.
 
-
-def _is_wrong(sample: Sample, write: Write) -> bool:
-    return sample.least > sample.at - write.before or sample.most < sample.at - min(write.after, sample.at)
+    A storage that went back, and a resource that moved to another etcd, may have a revision twice. A sample is of the
+    newest of its writes that had begun when it arrived.
+    """
+    by_revision: dict[int | None, list[Write]] = defaultdict(list)
+    for write in writes:
+        by_revision[write.revision].append(write)
+    for sample in samples:
+        begun = [write for write in by_revision.get(sample.revision, ()) if write.before <= sample.at]
+        if begun:
+            yield sample, max(begun, key=lambda write: write.before)

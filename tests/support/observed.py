@@ -3,13 +3,13 @@
 import json
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from tests.support.control_plane import HOST, Port
 from tests.support.daemon import LOOK_SECONDS, Daemon, Scrape, config_file
-from tests.support.notes import Notes, NotesFile
+from tests.support.notes import Notes, NotesFile, samples_of
 from tests.support.process import PATIENCE_SECONDS, Process
 from tests.support.scribe import Scribe
 from tests.support.writer import Write
@@ -47,9 +47,20 @@ USUAL = frozenset(
 
 
 class Observed(Daemon):
-    """A daemon that records what it receives, at its own port; without `watches` it watches what it does by default."""
+    """A daemon that records what it receives, at its own port; without `watches` it watches what it does by default.
 
-    def __init__(self, folder: Path, kubeconfig: Path, watches: Sequence[Mapping[str, Any]], **keys: Any) -> None:
+    Its wall clock is `ahead` (seconds). `keys` are further keys of its configuration.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        kubeconfig: Path,
+        watches: Sequence[Mapping[str, Any]] = (),
+        *,
+        ahead: float = 0.0,
+        **keys: Any,
+    ) -> None:
         folder.mkdir()
         self._folder = folder
         self._keys = {"metrics": "full", **keys} | ({"watch": [dict(watch) for watch in watches]} if watches else {})
@@ -58,7 +69,7 @@ class Observed(Daemon):
         super().__init__(folder, "--config", self.configure(), "--kubeconfig", kubeconfig, "--listen", listen)
         _, *arguments = self.process.command
         notes = folder / "notes.jsonl"
-        self.process = Process(folder, "watchslo", [sys.executable, OBSERVED, notes, *arguments])
+        self.process = Process(folder, "watchslo", [sys.executable, OBSERVED, notes, str(ahead), *arguments])
         self._notes = NotesFile(notes)
         self.watches = [str(watch.get("name", watch["resource"])) for watch in watches]
 
@@ -81,6 +92,17 @@ class Observed(Daemon):
     def notes(self) -> Notes:
         """Everything that was recorded so far."""
         return self._notes.notes()
+
+    def verify(self, writes: Iterable[Write], least: int, watch: str | None = None) -> None:
+        """Assert that at least so many samples are of these writes, and that none of them is impossible.
+
+        Where several etcds count revisions, name the `watch` that sees these writes.
+        """
+        samples = [sample for sample in self.notes().samples if watch in (None, sample.watch)]
+        pairs = [*samples_of(samples, writes)]
+        assert len(pairs) >= least, watch
+        wrong = [(sample, write) for sample, write in pairs if sample.contradicts(write)]
+        assert not wrong, f"{len(wrong)} of {len(pairs)} samples cannot be true: {wrong[:3]}"
 
     def entries(self) -> list[dict[str, Any]]:
         """All entries of the log."""

@@ -1,10 +1,10 @@
 """`watchslo` with a record of the events, facts and samples inside it, and with two more signals.
 
-    python observed_program.py NOTES run --config ...
+    python observed_program.py NOTES AHEAD run --config ...
 
-NOTES is a file of JSON lines, which `notes.py` reads. SIGUSR1 blocks the event loop for `BLOCKED_SECONDS`. SIGUSR2
-sets the wall clock of this process ahead by `STEP_SECONDS`, and the next SIGUSR2 sets it right again. Wrappers of
-watchslo's own methods make the record; watchslo itself has no code for it.
+NOTES is a file of JSON lines, which `notes.py` reads. The wall clock of this process is AHEAD seconds ahead. SIGUSR1
+blocks the event loop for `BLOCKED_SECONDS`. SIGUSR2 sets the wall clock ahead by `STEP_SECONDS`, and the next SIGUSR2
+sets it back. Wrappers of watchslo's own methods make the record; watchslo itself has no code for it.
 """
 
 import asyncio
@@ -95,9 +95,13 @@ class Notes:
         ) -> Any:
             good = usable(sealer, arrivals, index, watches, bounds, own_delays, queued)
             latency = bounds.less(own_delays)
-            columns = arrivals.revisions, arrivals.received, latency.proven, latency.upper
-            samples = [column[good].tolist() for column in columns]
-            self.add("samples", **dict(zip(("revisions", "at", "least", "most"), samples, strict=True)))
+            columns = arrivals.revisions, arrivals.received, latency.proven, latency.proven_upper
+            for number, sealed in enumerate(watches):
+                own, identity = good & (index == number), sealed.identity
+                if own.any():
+                    revisions, at, least, most = (column[own].tolist() for column in columns)
+                    samples = {"revisions": revisions, "at": at, "least": least, "most": most}
+                    self.add("samples", apiserver=identity.apiserver.name, watch=identity.label, **samples)
             return good
 
         _replace(Sealer, "_usable", note_and_return)
@@ -115,33 +119,33 @@ def _replace(owner: type, name: str, method: Any) -> None:
 
 
 class WallClock:
-    """A `time.time` that can be an hour ahead."""
+    """A `time.time` that is `ahead`, and by a step for another hour."""
 
-    def __init__(self) -> None:
+    def __init__(self, ahead: float) -> None:
         self._right = time.time
-        self._ahead = 0.0
-        time.time = lambda: self._right() + self._ahead
+        self._step = 0.0
+        time.time = lambda: self._right() + ahead + self._step
 
     def step(self, *_: object) -> None:
-        self._ahead = STEP_SECONDS - self._ahead
+        self._step = STEP_SECONDS - self._step
 
 
 def block(*_: object) -> None:
     time.sleep(BLOCKED_SECONDS)
 
 
-def observe(path: str, arguments: Sequence[str]) -> None:
-    """Run `watchslo` with these arguments."""
+def observe(path: str, ahead: float, arguments: Sequence[str]) -> None:
+    """Run `watchslo` with these arguments, and with a wall clock that is `ahead` (seconds)."""
     notes = Notes(Path(path))
     notes.follow_streams()
     notes.follow_violations()
     notes.follow_samples()
     signal.signal(signal.SIGUSR1, block)
-    signal.signal(signal.SIGUSR2, WallClock().step)
+    signal.signal(signal.SIGUSR2, WallClock(ahead).step)
     threading.Thread(target=notes.count_tasks, daemon=True).start()
     sys.argv[1:] = arguments
     main()
 
 
 if __name__ == "__main__":
-    observe(sys.argv[1], sys.argv[2:])
+    observe(sys.argv[1], float(sys.argv[2]), sys.argv[3:])
