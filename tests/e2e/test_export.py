@@ -8,7 +8,6 @@ import contextlib
 import json
 import math
 import os
-import re
 import signal
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,17 +21,15 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from tests.lab.ground import SIMULATED
 from tests.support import assets
 from tests.support.control_plane import write_kubeconfig
 from tests.support.daemon import Daemon, Simulator, config_file, watchslo
-from tests.support.daemonset import OWN, shipped
 from tests.support.metric_messages import ACCEPT
 from tests.support.otel_collector import OtelCollector
-from tests.support.process import eventually, until_equal
+from tests.support.process import eventually
 from tests.support.prometheus import Prometheus
 from tests.support.reader import Reader
-from tools.dashboards.queries import DEFAULTS, all_values, fill, panels, queries
+from tools.dashboards.queries import queries
 from watchslo.serve.metrics import FAMILIES
 
 DASHBOARDS = Path(__file__).parents[2] / "dashboards"
@@ -352,78 +349,3 @@ def samples(pushed: Mapping[str, Any]) -> Iterator[tuple[Series, float]]:
                 yield series(f"{metric['name']}_sum", labels), point["sum"]
             else:
                 yield series(metric["name"], labels), float(point["asDouble"])
-
-
-# Dashboards
-
-MOST = ("watchslo-slo.json", "watchslo-protocol.json", "watchslo-trust.json", "watchslo-apiserver.json")
-POD = {"NODE_NAME": "node-1", "POD_NAME": "watchslo-0"}
-DASHBOARD_SHRINK = 30  # hours become minutes
-SAYS_SO = (
-    "No data",
-    "`metrics: full`",
-    "`list: stream`",
-    "`inventory: true`",
-    "`hops: true`",
-    "`kubernetes.apiserverMetrics`",
-    "fewer than 1,000 events",
-)
-"""What a panel says about data that not every instance has, or not always."""
-
-FOREIGN = re.compile(r"\b(?:apiserver|etcd|watch_cache|process|go)_\w+\b(?!:)")
-"""Metrics of the apiserver, which this Prometheus does not scrape: the dashboard says that it needs them."""
-
-
-def of_profile(profile: str, url: str) -> dict[str, Any]:
-    """Return the configuration of a shipped profile: the address of the pod's node is the simulated one's."""
-    config = shipped(profile)
-    config.pop("startDelay", None)
-    if config.get("kubernetes", {}).get("apiservers") == [OWN]:
-        config["kubernetes"] = {"apiservers": [url]}
-    if profile == "node":
-        config["clock"]["interval"] = "2s"  # a test does not wait for minutes
-    return config
-
-
-def queries_that_need_data(dashboard: Mapping[str, Any], profile: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the title and the queries of each panel that does not say what it needs."""
-    values = {**all_values(dashboard), **DEFAULTS, "cluster": profile}
-    for panel in panels(dashboard):
-        expressions = [fill(target["expr"], values) for target in panel["targets"]]
-        ours = [expression for expression in expressions if not FOREIGN.search(expression)]
-        if ours and not any(phrase in panel["description"] for phrase in SAYS_SO):
-            yield panel["title"], ours
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    ("profile", "dashboards"),
-    [("control-plane", MOST), ("managed", MOST), ("sharded", MOST), ("node", ("watchslo-node.json",))],
-)
-def test_every_panel_for_a_profile_has_data_or_says_what_it_needs(
-    tmp_path: Path, profile: str, dashboards: tuple[str, ...]
-) -> None:
-    late = {**json.loads(SIMULATED), "latency": [{"client": "constant 40ms"}]}  # longer than a tick, so resolved
-    with Simulator(tmp_path, "--config", json.dumps(late)) as simulator:
-        write_kubeconfig(tmp_path / "kubeconfig", {"server": simulator.url}, {})
-        of_rules = rules(tmp_path, "", "--cluster-label", "cluster", shrink=DASHBOARD_SHRINK)
-        config = config_file(tmp_path, **of_profile(profile, simulator.url))
-        options = ("--config", config, "--kubeconfig", tmp_path / "kubeconfig")
-        with Daemon(tmp_path / "daemon", *options, env=POD) as daemon:
-            document = configuration(daemon.url, {"watchslo": {}}, of_rules)
-            document["scrape_configs"][0]["static_configs"][0]["labels"] = {"cluster": profile}
-            with Prometheus(tmp_path / "prometheus", document) as prometheus:
-                silent = [
-                    (title, expressions)
-                    for name in dashboards
-                    for title, expressions in queries_that_need_data(
-                        json.loads((DASHBOARDS / name).read_text()), profile
-                    )
-                ]
-
-                def left() -> list[tuple[str, list[str]]]:
-                    """A panel needs data only once: a scrape that comes too late takes it away for a moment."""
-                    silent[:] = [panel for panel in silent if not any(map(prometheus.query, panel[1]))]
-                    return silent
-
-                until_equal(left, [], "every panel has had data", LOOK_SECONDS)

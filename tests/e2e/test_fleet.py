@@ -24,7 +24,6 @@ from tests.support.daemon import Daemon, Simulator, config_file, start_all, watc
 from tests.support.process import eventually, until_equal
 from tests.support.prometheus import Prometheus, QueryServer
 from tests.support.thanos import ThanosServer, querier, ruler, sidecar
-from tools.dashboards.queries import queries, variables
 
 DASHBOARD = Path(__file__).parents[2] / "dashboards/watchslo-fleet.json"
 SHRINK = 30
@@ -184,18 +183,6 @@ class TestFleet:
         until_reporting(fleet.everywhere, dict.fromkeys(ALL, "1"))
         burning = until_firing(fleet.everywhere, BURNS)
         assert any(f"are of {watch}" in burning[0]["annotations"]["description"] for watch in WATCHES)
-
-    def test_every_panel_of_the_dashboard_has_data(self, fleet: Fleet) -> None:
-        dashboard = json.loads(DASHBOARD.read_text())
-        empty = {query: title for title, query in (*queries(dashboard), *variables(dashboard))}
-
-        def left() -> dict[str, str]:
-            for query in [*empty]:
-                if fleet.everywhere.finite(query):
-                    del empty[query]
-            return empty
-
-        until_equal(left, {}, "every panel has had data", LOOK_SECONDS)
 
     def test_silent_cluster_is_neither_good_nor_bad_and_a_lost_replica_changes_nothing(self, fleet: Fleet) -> None:
         fleet.daemons[SENDER].stop()

@@ -1,11 +1,14 @@
 """What happens while my cluster is away? The daemon reports it, resumes, loses no event, and forgets no counter."""
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support.control_plane import HOST, ControlPlane, Port, write_kubeconfig
+import pytest
+
+from tests.support.assets import Assets
+from tests.support.control_plane import HOST, ControlPlane, Etcd, Port, override, write_kubeconfig
 from tests.support.daemon import LOOK_SECONDS, Daemon, Proxy, Scrape, Simulator, config_file
 from tests.support.writer import configmap
 
@@ -73,6 +76,15 @@ class Outage:
 
 def received(scrape: Scrape, watch: str) -> float:
     return scrape.value("watchslo_watch_events_total", watch=watch, type="added")
+
+
+@pytest.fixture
+def killable_plane(assets: Assets, tmp_path: Path) -> Iterator[ControlPlane]:
+    """A control plane that the test may kill, with the events in a second etcd."""
+    with Etcd(tmp_path, assets.etcd) as etcd, Etcd(tmp_path, assets.etcd, "second") as second:
+        flags = [override("/events", second.url)]
+        with ControlPlane(tmp_path, assets.kube_apiserver, etcd, flags=flags) as plane:
+            yield plane
 
 
 def test_killed_and_then_frozen_apiserver_is_reported_once_and_loses_no_event(
