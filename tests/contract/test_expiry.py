@@ -4,16 +4,15 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 
-from tests.contract.backend import only, real
-from tests.contract.cluster import CONFIGMAPS, EVENTS, Author, Cluster, RealCluster, SimulatedCluster
+from tests.contract.backend import real
+from tests.contract.cluster import CONFIGMAPS, EVENTS, Author, Cluster, RealCluster
 from tests.contract.watch import Event, Watch, frames, now, opened, revision_of, up_to, watching
 from tests.support.writer import Writer
 from watchslo.kube.client import Client
 from watchslo.watch.decode import Error
 from watchslo.watch.failure import Phase, Reason, classify_stream_error
-from watchslo.watch.messages import BookmarkSeen, Expired, Fact, Relisted, RelistReason, WatchClosed
+from watchslo.watch.messages import BookmarkSeen, Expired, Fact, WatchClosed
 from watchslo.watch.strategy import STRATEGIES, STREAM
-from watchslo.watch.transitions import State
 
 REGULAR_SECONDS = 45.0  # all watches have a bookmark after about a minute
 
@@ -43,25 +42,6 @@ async def test_cached_watch_resumes_after_a_compaction(client: Client, cluster: 
         await watch.until_seen(written[-1])
     assert [event.revision for event in watch.events] == written
     assert not watch.said(Expired)
-
-
-@only(lambda backend: backend.simulated, "these apiservers refuse no watch with HTTP 410, but others may")
-async def test_watch_refused_with_http_410_relists(client: Client, cluster: Cluster, author: Author) -> None:
-    assert isinstance(cluster, SimulatedCluster)
-    watch = Watch(client, CONFIGMAPS, author.namespace)
-    async with watching(watch):
-        async with cluster.fault("gone", CONFIGMAPS):
-            await author.create("object")
-            while not watch.said(Expired):  # about every other watch is refused
-                with watch.while_closed():
-                    await author.change("object")
-                while watch.state is not State.WATCHING:
-                    await author.change("object")  # the list must be newer than the expired revision
-        changed = await author.change("object")
-        await watch.until_seen(changed)
-    assert {fact.phase for fact in watch.said(Expired)} == {Phase.OPEN}
-    assert {fact.reason for fact in watch.said(Relisted)} == {RelistReason.START, RelistReason.EXPIRED}
-    assert watch.events[-1] == Event("MODIFIED", changed)
 
 
 async def test_open_watches_survive_a_compaction(

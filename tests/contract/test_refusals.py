@@ -4,18 +4,16 @@ import time
 
 import pytest
 
-from tests.contract.backend import Backend, real
-from tests.contract.cluster import CONFIGMAPS, EVENTS, NODES, SECRETS, Author, Cluster, client_of
-from tests.contract.judge import refusal
+from tests.contract.backend import real
+from tests.contract.cluster import CONFIGMAPS, NODES, SECRETS, Author, Cluster, client_of
 from tests.contract.watch import EVERYTHING, Watch, now, starting
-from tests.support.writer import Writer
 from watchslo.kube.call import Page
 from watchslo.kube.client import Client
 from watchslo.kube.credentials import Access
 from watchslo.kube.representation import Representation
 from watchslo.kube.watch_response import WatchResponse
 from watchslo.model import Reading, Resource
-from watchslo.watch.failure import Action, Failure, Phase, Reason
+from watchslo.watch.failure import Action, Failure, Reason
 from watchslo.watch.messages import GaveUp, ListRequest, WatchRequest
 from watchslo.watch.transitions import State
 
@@ -91,22 +89,6 @@ async def test_watch_of_an_unserved_resource_waits_for_it(client: Client) -> Non
     async with starting(watch):
         await watch.until_state(State.AWAY)
     assert {fact.failure.reason for fact in watch.said(GaveUp)} == {Reason.NOT_FOUND}
-
-
-async def test_uncached_list_with_an_invalid_revision_is_a_bad_request(writer: Writer) -> None:
-    failure = await refusal(writer, EVENTS.path("default"), resourceVersion="abc")
-    assert (failure.status, failure.reason) == (400, Reason.BAD_REQUEST)
-
-
-async def test_cached_list_with_an_invalid_revision_is_refused(writer: Writer, backend: Backend) -> None:
-    failure = await refusal(writer, CONFIGMAPS.path("default"), resourceVersion="abc")
-    assert failure.status == (400 if backend.consistent_from_cache else 500)
-
-
-@real("a simulated apiserver refuses it as a bad request")
-async def test_watch_with_an_invalid_revision_is_an_internal_error(writer: Writer) -> None:
-    failure = await refusal(writer, CONFIGMAPS.path("default"), Phase.OPEN, watch="1", resourceVersion="abc")
-    assert (failure.status, failure.reason) == (500, Reason.SERVER_ERROR)
 
 
 async def test_every_answer_has_the_time_of_the_apiserver(

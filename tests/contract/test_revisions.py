@@ -1,19 +1,17 @@
 """What revisions mean: the facts that the revision clock relies on."""
 
 import asyncio
+import contextlib
 import itertools
-import threading
 import time
 from collections.abc import Iterator
-from typing import Any
-
-import pytest
 
 from tests.contract.backend import real
 from tests.contract.cluster import CONFIGMAPS, EVENTS, LEASES, NAMESPACES, NODES, PODS, Author, Cluster
-from tests.contract.judge import get, refusal
+from tests.contract.judge import refusal
 from tests.contract.watch import EVERYTHING, read
-from tests.support.writer import Write, Writer, configmap, given_up
+from tests.support.background import repeated
+from tests.support.writer import Write, Writer, configmap
 from watchslo.kube.call import Page
 from watchslo.kube.client import Client
 from watchslo.kube.representation import Representation
@@ -34,49 +32,30 @@ async def listed(client: Client, request: ListRequest, representation: Represent
     return page.revision
 
 
-class Typewriter:
-    """Writes as fast as the apiserver accepts it, in its own thread, and records every write."""
-
-    def __init__(self, writer: Writer, collection: str) -> None:
-        self.writes: list[Write] = []
-        self._writer = writer
-        self._collection = collection
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
-
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        self.writes.append(self._writer.create(self._collection, configmap("typed")))
-        for number in itertools.count():
-            if self._stop.is_set():
-                return
-            change = {"data": {"number": str(number)}}
-            self.writes.append(self._writer.patch(f"{self._collection}/typed", change))
-
-
-@pytest.fixture
-def typewriter(cluster: Cluster, namespace: str) -> Iterator[Typewriter]:
+@contextlib.contextmanager
+def typing(cluster: Cluster, namespace: str) -> Iterator[list[Write]]:
+    """Write as fast as the apiserver accepts it while the context is open; the list gets every write."""
+    collection, numbers = CONFIGMAPS.path(namespace), itertools.count()
     with cluster.writer() as writer:
-        yield Typewriter(writer, CONFIGMAPS.path(namespace))
+        writes = [writer.create(collection, configmap("typed"))]
+
+        def change() -> None:
+            writes.append(writer.patch(f"{collection}/typed", {"data": {"number": str(next(numbers))}}))
+
+        with repeated(0.0, change):
+            yield writes
 
 
-async def read_while_writing(client: Client, typewriter: Typewriter, *resources: Resource) -> list[Reading]:
-    """Return consistent reads of resources, made while the typewriter writes."""
+async def read_while_writing(client: Client, writes: list[Write], *resources: Resource) -> list[Reading]:
+    """Return consistent reads of resources, made while the writes are."""
     readings: list[Reading] = []
 
     async def keep_reading(resource: Resource) -> None:
         end = time.monotonic() + BUSY_SECONDS
-        while time.monotonic() < end or min(len(readings), len(typewriter.writes)) <= ENOUGH:
+        while time.monotonic() < end or min(len(readings), len(writes)) <= ENOUGH:
             readings.append(await read(client, resource))
 
-    with typewriter:
-        await asyncio.gather(*map(keep_reading, resources))
+    await asyncio.gather(*map(keep_reading, resources))
     return readings
 
 
@@ -89,22 +68,26 @@ def expect_all_finished_and_none_not_begun(readings: list[Reading], writes: list
 
 
 async def test_consistent_read_covers_every_finished_write_and_no_later_one(
-    client: Client, typewriter: Typewriter
+    client: Client, cluster: Cluster, namespace: str
 ) -> None:
-    readings = await read_while_writing(client, typewriter, EVENTS, CONFIGMAPS, LEASES, NODES)
-    expect_all_finished_and_none_not_begun(readings, typewriter.writes)
+    with typing(cluster, namespace) as writes:
+        readings = await read_while_writing(client, writes, EVENTS, CONFIGMAPS, LEASES, NODES)
+    expect_all_finished_and_none_not_begun(readings, writes)
 
 
 @real("a simulated cluster has one apiserver")
 async def test_consistent_read_covers_every_finished_write_through_another_apiserver(
-    split_client: Client, typewriter: Typewriter
+    split_client: Client, cluster: Cluster, namespace: str
 ) -> None:
-    readings = await read_while_writing(split_client, typewriter, CONFIGMAPS, LEASES, NODES)
-    expect_all_finished_and_none_not_begun(readings, typewriter.writes)
+    with typing(cluster, namespace) as writes:
+        readings = await read_while_writing(split_client, writes, CONFIGMAPS, LEASES, NODES)
+    expect_all_finished_and_none_not_begun(readings, writes)
 
 
-async def test_consistent_reads_of_all_resources_never_go_backwards(client: Client, typewriter: Typewriter) -> None:
-    with typewriter:
+async def test_consistent_reads_of_all_resources_never_go_backwards(
+    client: Client, cluster: Cluster, namespace: str
+) -> None:
+    with typing(cluster, namespace):
         for _ in range(20):
             readings = [await read(client, resource) for resource in (EVENTS, CONFIGMAPS, LEASES, NODES, PODS)]
             revisions = [reading.revision for reading in readings]
@@ -127,43 +110,6 @@ async def test_revision_of_a_consistent_read_is_the_same_for_all_resources_and_f
         if before.revision == after.revision:  # nothing was written in between
             assert {getattr(one, "revision", one) for one in same} == {before.revision}
             return
-
-
-async def test_read_of_any_revision_returns_a_past_or_current_revision(
-    client: Client, writer: Writer, author: Author
-) -> None:
-    created = await author.create("one")
-    any_revision = await get(writer, CONFIGMAPS.path(author.namespace), resourceVersion="0")
-    newest = await read(client, CONFIGMAPS)
-    assert 0 < int(any_revision["metadata"]["resourceVersion"]) <= newest.revision
-    assert created <= newest.revision
-
-
-async def test_limit_is_ignored_in_a_list_of_any_revision(writer: Writer, author: Author) -> None:
-    for number in range(3):
-        newest = await author.create(f"object-{number}")
-    path = CONFIGMAPS.path(author.namespace)
-    await author.until_cached(newest)
-    some = await get(writer, path, resourceVersion="0", limit="1")
-    assert len(some["items"]) == 3
-    assert "continue" not in some["metadata"]
-
-
-async def get_not_older_than(writer: Writer, path: str, revision: int) -> Any:
-    """Return a list; ask again if its cache is late for more than three seconds."""
-    while True:
-        with given_up():
-            return await get(writer, path, resourceVersion=str(revision), resourceVersionMatch="NotOlderThan")
-
-
-@pytest.mark.parametrize("resource", [CONFIGMAPS, EVENTS], ids=["cached", "uncached"])
-async def test_list_not_older_than_returns_that_revision_or_a_newer_one(
-    writer: Writer, author: Author, resource: Resource
-) -> None:
-    for number in range(5):
-        created = await author.create(f"object-{number}")
-        found = await get_not_older_than(writer, resource.path(), created)
-        assert int(found["metadata"]["resourceVersion"]) >= created
 
 
 async def test_cached_list_of_a_future_revision_waits_and_is_then_refused(client: Client, writer: Writer) -> None:

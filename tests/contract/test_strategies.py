@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.contract.backend import only, real
-from tests.contract.cluster import CONFIGMAPS, EVENTS, Author, Cluster, RealCluster, SimulatedCluster, connection
+from tests.contract.cluster import CONFIGMAPS, EVENTS, Author, Cluster, RealCluster, connection
 from tests.contract.watch import Event, Interrupted, Watch, starting, synced
 from watchslo.kube.call import Page
 from watchslo.kube.client import Client
@@ -365,36 +365,3 @@ async def test_list_from_an_older_cache_is_time_travel_and_is_repeated_in_pages(
     assert [fact.back > 0 for fact in watch.said(TimeTravel)] == [True]
     assert [fact.strategy for fact in watch.said(ListDone)] == [CACHE.name, PAGED.name]
     assert watch.events == [Event("ADDED", created), Event("MODIFIED", changed)]
-
-
-async def expire(cluster: SimulatedCluster) -> None:
-    """End the watches of config maps with 410, once: the fault acts at once, and again every five seconds."""
-    async with cluster.fault("expired", CONFIGMAPS):
-        pass
-
-
-@only(lambda backend: backend.simulated, "caches freeze in simulated clusters only")
-async def test_list_from_a_frozen_cache_is_time_travel_and_is_repeated_in_pages(
-    client: Client, cluster: Cluster, author: Author
-) -> None:
-    assert isinstance(cluster, SimulatedCluster)
-    watch = Watch(client, CONFIGMAPS, author.namespace, strategy=CACHE)
-    async with synced(watch):
-        async with cluster.fault("frozen-cache", CONFIGMAPS):
-            created = await author.create("object")
-            await expire(cluster)
-            # The second list is in pages, because a watch from the revision of the cache is impossible.
-            await watch.until_said(ListDone, times=2)
-            await watch.until_watching()
-            await author.change("object")
-            await expire(cluster)
-            await watch.until_said(TimeTravel)
-        await watch.until_said(ListDone, times=3)
-        await watch.until_watching()
-        changed = await author.change("object")
-        await watch.until_seen(changed)
-    first, second, _ = watch.said(ListDone)
-    assert first.revision < created <= second.revision
-    assert [(done.strategy, done.items) for done in watch.said(ListDone)] == [(CACHE.name, 0), *[(PAGED.name, 1)] * 2]
-    assert watch.said(TimeTravel) == [TimeTravel(second.revision - first.revision)]
-    assert watch.events == [Event("MODIFIED", changed)]

@@ -9,15 +9,14 @@ import pytest
 
 from tests.contract.backend import only
 from tests.contract.cluster import SECRETS, Author, Cluster, client_of
-from tests.contract.watch import EVERYTHING, narrow_socket, now, opened
+from tests.contract.watch import narrow_socket, now, opened
 from tests.support.writer import Writer
 from watchslo.kube import connections
 from watchslo.kube.call import Selectors
 from watchslo.kube.client import Client
 from watchslo.kube.representation import Representation
 from watchslo.kube.watch_response import WatchResponse
-from watchslo.watch.failure import Failure, Reason
-from watchslo.watch.messages import WatchRequest
+from watchslo.watch.failure import Failure
 
 ALL_FORMS = pytest.mark.parametrize("representation", list(Representation))
 JSON_FORMS = pytest.mark.parametrize("representation", [form for form in Representation if form != "protobuf"])
@@ -95,13 +94,6 @@ async def test_streamed_list_brings_objects_then_a_bookmark_then_live_events(
 
 
 @STREAMS_LISTS
-async def test_streamed_list_is_ordered_by_name_not_by_revision(client: Client, any_author: Author) -> None:
-    names = [await any_author.create(f"object-{number}") for number in (2, 0, 1)]
-    initial, _ = await whole_list(client, any_author)
-    assert [revision_of(line) for line in initial] == [names[1], names[2], names[0]]
-
-
-@STREAMS_LISTS
 async def test_empty_streamed_list_is_a_bookmark_of_the_current_revision(client: Client, any_author: Author) -> None:
     before = await now(client)
     initial, end = await whole_list(client, any_author)
@@ -151,27 +143,3 @@ async def test_streamed_list_ends_early_when_concurrent_events_overflow_its_queu
                 assert {*map(revision_of, brought)} < {*there}
                 return
     pytest.fail(f"{MOST_TRIES} lists were complete")
-
-
-async def refused(client: Client, author: Author, representation: Representation) -> Failure:
-    request = WatchRequest(None, 1)
-    async with client.watch(author.resource, author.namespace, EVERYTHING, request, representation) as answer:
-        assert isinstance(answer, Failure)
-        return answer
-
-
-@ALL_FORMS
-async def test_streamed_list_is_invalid_where_the_gate_is_off(
-    split_client: Client, author: Author, representation: Representation
-) -> None:
-    failure = await refused(split_client, author, representation)
-    assert (failure.status, failure.reason) == (422, Reason.NO_STREAMED_LISTS)
-
-
-@only(lambda backend: not backend.watch_list, "lists are not streamed before 1.34, by default, except by 1.32")
-@ALL_FORMS
-async def test_streamed_list_is_invalid_where_the_gate_is_off_by_default(
-    client: Client, any_author: Author, representation: Representation
-) -> None:
-    failure = await refused(client, any_author, representation)
-    assert (failure.status, failure.reason) == (422, Reason.NO_STREAMED_LISTS)
