@@ -5,11 +5,11 @@ import http.client
 import itertools
 import json
 import ssl
-from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
-from tests.support.background import Background
+from tests.support.background import repeated
 from tests.support.control_plane import ControlPlane, Etcd
 from tests.support.controllers import Controllers
 from tests.support.unread import unread_get
@@ -23,95 +23,70 @@ STREAMED = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan",
 LARGE_OBJECTS, LARGE_BYTES = 200, 100_000  # more than the sockets and the queues of the apiserver can hold
 
 
-class Client(Background):
-    """Repeats an action in a thread while its context is open; a failed action is not retried."""
+@contextlib.contextmanager
+def acting(seconds: float, act: Callable[[int], object]) -> Iterator[None]:
+    """Repeat an action, with the number of the time, while the context is open; a failed one is not retried."""
+    numbers = itertools.count()
 
-    def __init__(self, every: float) -> None:
-        super().__init__()
-        self._every = every
+    def attempt() -> None:
+        with contextlib.suppress(OSError, http.client.HTTPException, StatusError):
+            act(next(numbers))
 
-    @abstractmethod
-    def act(self, number: int) -> None:
-        """Do the action once."""
-
-    def _run(self) -> None:
-        for number in itertools.count():
-            with contextlib.suppress(OSError, http.client.HTTPException, StatusError):
-                self.act(number)
-            if self._over.wait(self._every):
-                return
+    with repeated(seconds, attempt):
+        yield
 
 
-class Putting(Client):
-    """Puts config maps directly into etcd, so that a late apiserver does not slow the writes."""
+def putting(etcd: Etcd) -> AbstractContextManager[None]:
+    """Put config maps directly into etcd, so that a late apiserver does not slow the writes."""
 
-    def __init__(self, etcd: Etcd) -> None:
-        super().__init__(WRITE_SECONDS)
-        self._etcd = etcd
-
-    def act(self, number: int) -> None:
+    def put(number: int) -> None:
         name = f"busy-{number % OBJECTS}"
         metadata = {"name": name, "namespace": "default", "uid": name, "annotations": {"changed": str(number)}}
-        value = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
-        self._etcd.put(f"/registry/configmaps/default/{name}", value)
+        etcd.put(
+            f"/registry/configmaps/default/{name}", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+        )
+
+    return acting(WRITE_SECONDS, put)
 
 
-class Creating(Client):
-    """Creates service accounts; the apiserver sets their creation times."""
+def creating(plane: ControlPlane) -> AbstractContextManager[None]:
+    """Create service accounts; the apiserver sets their creation times."""
 
-    def __init__(self, plane: ControlPlane) -> None:
-        super().__init__(CREATE_SECONDS)
-        self._plane = plane
-
-    def act(self, number: int) -> None:
-        with self._plane.writer() as writer:
+    def create(number: int) -> None:
+        with plane.writer() as writer:
             writer.create(ACCOUNTS, {"metadata": {"name": f"new-{number}"}})
 
+    return acting(CREATE_SECONDS, create)
 
-class Starting(Client):
-    """Starts as informers do: with lists from the cache and from etcd, and with a streamed list."""
 
-    def __init__(self, plane: ControlPlane) -> None:
-        super().__init__(START_SECONDS)
-        self._plane = plane
+def starting(plane: ControlPlane) -> AbstractContextManager[None]:
+    """Start as informers do: with lists from the cache and from etcd, and with a streamed list."""
 
-    def act(self, number: int) -> None:
-        del number
-        with self._plane.writer() as writer:
+    def start(_: int) -> None:
+        with plane.writer() as writer:
             writer.get(NAMESPACES, resourceVersion="0")
             writer.get(NAMESPACES)
             for how in ({"resourceVersion": "0"}, STREAMED):
                 with contextlib.suppress(json.JSONDecodeError):  # one document for each event
                     writer.get(NAMESPACES, watch="1", timeoutSeconds="1", **how)
 
-
-class RollingOut(Client):
-    """Rolls out a deployment: each time, all its pods are replaced, scheduled and started."""
-
-    def __init__(self, controllers: Controllers) -> None:
-        super().__init__(ROLL_OUT_SECONDS)
-        self._controllers = controllers
-
-    def act(self, number: int) -> None:
-        self._controllers.roll_out(str(number))
+    return acting(START_SECONDS, start)
 
 
-class HotLooping(Client):
-    """Changes one object without a pause, as a controller does that fights with another one."""
+def rolling_out(controllers: Controllers) -> AbstractContextManager[None]:
+    """Roll out a deployment again and again: each time, all its pods are replaced, scheduled and started."""
+    return acting(ROLL_OUT_SECONDS, lambda number: controllers.roll_out(str(number)))
 
-    def __init__(self, plane: ControlPlane) -> None:
-        super().__init__(0.0)
-        self._writer = plane.writer()
-        self._path = f"{CORE}/configmaps/{HOT}"
-        self._writer.create(f"{CORE}/configmaps", configmap(HOT))
 
-    def act(self, number: int) -> None:
-        self._writer.patch(self._path, {"data": {"number": str(number)}})
-
-    def __exit__(self, *_: object) -> None:
-        super().__exit__(*_)
-        self._writer.delete(self._path)
-        self._writer.close()
+@contextlib.contextmanager
+def hot_looping(plane: ControlPlane) -> Iterator[None]:
+    """Change one object without a pause, as a controller does that fights with another one."""
+    collection = f"{CORE}/configmaps"
+    with plane.writer() as writer:
+        writer.create(collection, configmap(HOT))
+        with acting(0.0, lambda number: writer.patch(f"{collection}/{HOT}", {"data": {"number": str(number)}})):
+            yield
+        writer.delete(f"{collection}/{HOT}")
 
 
 @contextlib.contextmanager

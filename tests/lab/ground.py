@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.lab.clients import Creating, Putting, RollingOut, Starting, unread_watch
+from tests.lab.clients import creating, putting, rolling_out, starting, unread_watch
 from tests.support import assets as programs
 from tests.support.assets import Assets
 from tests.support.control_plane import EVERYTHING_READABLE, ControlPlane, Etcd, override
@@ -128,7 +128,7 @@ def busy(stack: contextlib.ExitStack, folder: Path, assets: Assets) -> Ground:
     ground = real(stack, folder, assets, overrides=(OVERRIDDEN, FROZEN))
     assert ground.plane is not None
     stack.enter_context(unread_watch(ground.plane))
-    for client in (Putting(ground.plane.etcd), Creating(ground.plane), Starting(ground.plane)):
+    for client in (putting(ground.plane.etcd), creating(ground.plane), starting(ground.plane)):
         stack.enter_context(client)
     return ground
 
@@ -148,7 +148,7 @@ def whole(stack: contextlib.ExitStack, folder: Path, assets: Assets) -> Ground:
     kubeconfig = lab.kubeconfig("controllers", server=lab.members[0].apiserver.url)
     found = programs.controllers(os.environ, assets.minor)
     half = stack.enter_context(Controllers(folder, found, lab.plane, kubeconfig, nodes=NODES, replicas=REPLICAS))
-    stack.enter_context(RollingOut(half))
+    stack.enter_context(rolling_out(half))
     with lab.plane.writer() as writer:
         writer.create(CRDS, crd("gadgets", "Gadget"))
     return ground

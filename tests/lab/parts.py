@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.lab.clients import HotLooping
+from tests.lab.clients import hot_looping
 from tests.lab.flow_control import seats_taken
 from tests.lab.ground import CRDS, CUSTOM, GROUP, Script, put
 from tests.lab.minted_tokens import mint
@@ -489,7 +489,7 @@ def _is_created(writer: Writer, path: str, gadget: dict[str, Any]) -> bool:
 
 @contextlib.contextmanager
 def hot_loop(scene: Scene) -> Iterator[Hit]:
-    with HotLooping(scene.plane):
+    with hot_looping(scene.plane):
         yield Hit()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from tests.lab.clients import Client
+from tests.lab.clients import acting
 from tests.lab.figures import shares
 from tests.lab.ground import traffic
 from tests.lab.monitoring import shipped as shipped_monitoring
@@ -68,20 +68,18 @@ class ProfileFigures:
                 yield f"{word} was said in {share:.1%} of the healthy time: {self.texts.get(word, '')}".rstrip(": ")
 
 
-class PodsOfNodes(Client):
-    """Creates and deletes pods that are bound to nodes: `node` watches nothing else."""
+def pods_of_nodes(plane: ControlPlane) -> contextlib.AbstractContextManager[None]:
+    """Create and delete pods that are bound to nodes: `node` watches nothing else."""
 
-    def __init__(self, plane: ControlPlane) -> None:
-        super().__init__(POD_SECONDS / len(NODES))
-        self._plane = plane
-
-    def act(self, number: int) -> None:
+    def create(number: int) -> None:
         name = f"of-node-{number % (2 * len(NODES))}"
-        with self._plane.writer() as writer:
+        with plane.writer() as writer:
             body = pod(name)
             body["spec"]["nodeName"] = NODES[number % len(NODES)]
             writer.create(PODS, body)
             writer.delete(f"{PODS}/{name}")
+
+    return acting(POD_SECONDS / len(NODES), create)
 
 
 def watch_profiles(folder: Path, lab: HighAvailability, minutes: float, report: Report) -> list[ProfileFigures]:
@@ -89,7 +87,7 @@ def watch_profiles(folder: Path, lab: HighAvailability, minutes: float, report: 
     folder.mkdir()
     with contextlib.ExitStack() as stack:
         stack.enter_context(traffic(folder, lab, SHARE))
-        stack.enter_context(PodsOfNodes(lab.plane))
+        stack.enter_context(pods_of_nodes(lab.plane))
         watched = {
             profile: _Watched(stack, folder / profile, lab, profile, instances, report)
             for profile, instances in _instances(lab).items()

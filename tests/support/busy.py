@@ -2,13 +2,14 @@
 
 import contextlib
 import itertools
-import threading
 from collections.abc import Iterator
 
+from tests.support.background import repeated
 from tests.support.control_plane import ControlPlane
 from tests.support.writer import given_up
 
 NAMESPACE = "/api/v1/namespaces/default"
+PAUSE_SECONDS = 0.05
 
 
 @contextlib.contextmanager
@@ -17,22 +18,13 @@ def steady_writes(plane: ControlPlane, resource: str = "configmaps") -> Iterator
 
     `resource` may be another one whose objects need only a name, such as `serviceaccounts`.
     """
-    path = f"{NAMESPACE}/{resource}"
-    over = threading.Event()
+    path, numbers = f"{NAMESPACE}/{resource}", itertools.count()
 
     def write() -> None:
-        with plane.writer() as writer:
-            for number in itertools.count():
-                if over.wait(0.05):
-                    return
-                with given_up():
-                    writer.create(path, {"metadata": {"name": f"checked-{number}"}})
-                    writer.delete(f"{path}/checked-{number}")
+        name = f"checked-{next(numbers)}"
+        with given_up():
+            writer.create(path, {"metadata": {"name": name}})
+            writer.delete(f"{path}/{name}")
 
-    thread = threading.Thread(target=write)
-    thread.start()
-    try:
+    with plane.writer() as writer, repeated(PAUSE_SECONDS, write):
         yield
-    finally:
-        over.set()
-        thread.join()

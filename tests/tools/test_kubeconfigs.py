@@ -9,7 +9,6 @@ import os
 import shutil
 import ssl
 import subprocess
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -18,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.background import ServerThread
 from tests.support.certs import Authority, Pair
 from tests.support.kubectl import COMMAND_SECONDS
 from watchslo.errors import ConnectError
@@ -33,7 +33,7 @@ FAR = "2999-01-01T00:00:00Z"
 EXEC_API = "client.authentication.k8s.io/v1"
 
 
-class RecordingServer:
+class RecordingServer(ServerThread):
     """An apiserver that answers everything, and describes the last request for `PATH`."""
 
     def __init__(self, pair: Pair | None, ca: Path) -> None:
@@ -56,22 +56,15 @@ class RecordingServer:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
+        listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         if pair:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(pair.certificate, pair.key)
             context.load_verify_locations(ca)
             context.verify_mode = ssl.CERT_OPTIONAL
-            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
-        self.url = f"{'https' if pair else 'http'}://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever)
-        self._thread.start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+            listening.socket = context.wrap_socket(listening.socket, server_side=True)
+        super().__init__(listening)
+        self.url = f"{'https' if pair else 'http'}://127.0.0.1:{listening.server_port}"
 
     @staticmethod
     def described(request: BaseHTTPRequestHandler) -> str:
@@ -513,16 +506,14 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture(scope="module")
 def secured(authority: Authority) -> Iterator[RecordingServer]:
-    server = RecordingServer(authority.server("apiserver"), authority.ca)
-    yield server
-    server.close()
+    with RecordingServer(authority.server("apiserver"), authority.ca) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
 def plain(authority: Authority) -> Iterator[RecordingServer]:
-    server = RecordingServer(None, authority.ca)
-    yield server
-    server.close()
+    with RecordingServer(None, authority.ca) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
