@@ -98,29 +98,13 @@ def simulator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[],
 
 
 @pytest.fixture
-def clusters(
-    simulator: Callable[[], Cluster], control_planes: Callable[[str], ControlPlane]
-) -> Callable[[Backend], Cluster]:
-    """The apiserver of each kind, shared by all tests."""
-
-    def find(backend: Backend) -> Cluster:
-        if backend.simulated:
-            return simulator()
-        return RealCluster(backend, control_planes(backend.minor))
-
-    return find
-
-
-@pytest.fixture
-def backends(pytestconfig: pytest.Config) -> tuple[Backend, ...]:
-    """All backends of this run, for a test that compares them."""
-    return chosen_backends(pytestconfig)
-
-
-@pytest.fixture
-def cluster(backend: Backend, clusters: Callable[[Backend], Cluster]) -> Cluster:
-    """The apiserver under test."""
-    return clusters(backend)
+def cluster(
+    backend: Backend, simulator: Callable[[], Cluster], control_planes: Callable[[str], ControlPlane]
+) -> Cluster:
+    """The apiserver under test; those of one kind are shared by all tests."""
+    if backend.simulated:
+        return simulator()
+    return RealCluster(backend, control_planes(backend.minor))
 
 
 # A split cluster keeps events in a separate etcd, has a link to etcd that can be late for everything but leases, and

@@ -29,6 +29,7 @@ from watchslo.watch.messages import ListFailed, ListRequest
 
 STREAMS_LISTS = only(lambda backend: backend.watch_list, "lists are streamed since 1.32, by default")
 LABELLED = Selectors(labels="stage=on")
+LABELLED_SO = Selectors(labels="stage in (on,late),stage!=off,app notin (other)")
 NAMED = Selectors(fields="metadata.name=object")
 
 
@@ -75,7 +76,7 @@ async def test_object_that_begins_or_ceases_to_match_is_added_or_deleted_at_that
     client: Client, any_author: Author
 ) -> None:
     start = await now(client)
-    labelled = in_every_form(client, any_author, LABELLED)
+    labelled = [*in_every_form(client, any_author, LABELLED), *in_every_form(client, any_author, LABELLED_SO)]
     named = in_every_form(client, any_author, NAMED)
     async with watching(*labelled, *named):
         created = await any_author.create("object", stage="off")
