@@ -175,28 +175,6 @@ def test_first_error_says_what_where_and_what_to_do(
     assert TOKEN not in "".join(said.values())
 
 
-def test_run_refuses_what_cannot_work_in_one_line(control_plane: ControlPlane, tmp_path: Path) -> None:
-    misspelt, unserved = tmp_path / "misspelt.yaml", tmp_path / "unserved.yaml"
-    misspelt.write_text("watch:\n  - resorce: pods\n")
-    unserved.write_text("watch:\n  - resource: bindings\n")
-    cluster, free = ("--kubeconfig", control_plane.kubeconfig()), ("--listen", f"{HOST}:0")
-    with socket.create_server((HOST, 0)) as taken:
-        address = f"{HOST}:{taken.getsockname()[1]}"
-        refusals: dict[tuple[str | Path, ...], str] = {
-            ("--config", misspelt): f"{misspelt}:2: watch[0].resorce: unknown key; did you mean resource?",
-            free: "no cluster: this is not a pod, ",
-            (*free, "--kubeconfig", tmp_path / "none"): f"{tmp_path / 'none'}: no such kubeconfig",
-            (*free, *cluster, "--context", "test"): f"{cluster[1]}: has no context test; did you mean tests?",
-            ("--listen", address, *cluster): f"cannot listen on {address}: the port is already in use; choose another",
-            ("--config", unserved, *free, *cluster): f"{unserved}: watch: bindings cannot be listed and watched",
-        }
-        for arguments, refusal in refusals.items():
-            done = watchslo("run", *arguments, env=outside(HOME="/nonexistent"))
-            assert (done.returncode, done.stdout) == (2, ""), arguments
-            last = done.stderr.splitlines()[-1]
-            assert last.startswith(f"watchslo: {refusal}")
-
-
 # `demo` and `top`
 
 

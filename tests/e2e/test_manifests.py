@@ -42,13 +42,6 @@ def test_rights_for_all_resources_are_enough(cluster: Cluster, tmp_path: Path) -
     assert_enough(cluster, [account, *yaml.safe_load_all(done.stdout)], config, tmp_path)
 
 
-def test_rights_for_all_resources_need_a_cluster(tmp_path: Path) -> None:
-    config = config_file(tmp_path, watch=[{"resource": "*"}])
-    done = watchslo("rbac", "--config", config, "--kubeconfig", tmp_path / "none")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"watchslo: {tmp_path / 'none'}: no such kubeconfig; name a file that exists\n"
-
-
 def assert_enough(cluster: Cluster, rights: Objects, config: Path, folder: Path) -> None:
     account = next(one["metadata"]["name"] for one in rights if one["kind"] == "ServiceAccount")
     with cluster.applied(rights):

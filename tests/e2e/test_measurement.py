@@ -1,29 +1,23 @@
 """Are the numbers true? Another client writes, and knows when each event was due; Prometheus reads the result."""
 
-import contextlib
 import json
 import math
 import re
-import socket
-import ssl
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
-from typing import Any, Self
-from urllib.parse import urlsplit
+from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.support.control_plane import ControlPlane, write_kubeconfig
 from tests.support.daemon import LENIENT_OBJECTIVE, Daemon, Scrape, Simulator, config_file
 from tests.support.kept_up import while_kept_up
-from tests.support.process import eventually
+from tests.support.observed import Observed
 from tests.support.prometheus import Prometheus, complaints
 from tests.support.writer import Write, configmap, pod
 
@@ -37,8 +31,6 @@ PRIVATE = "confidential"
 OBJECTS = 60
 PATCHES = 4
 PAUSE_SECONDS = 0.01
-SLACK_SECONDS = 0.15  # between the arrival at the observer and at the daemon
-GOAL_SECONDS = 0.05  # for one small sample on a loaded machine; `make fidelity` uses many
 
 WATCHES = [
     {"resource": "configmaps"},
@@ -49,37 +41,6 @@ WATCHES = [
     {"resource": "leases.coordination.k8s.io"},
 ]
 WRITTEN = ("configmaps", "paged", "marked", "pods", "events")
-
-
-class Observer:
-    """A separate watch that records when each revision of the config maps in `default` arrived."""
-
-    def __init__(self, plane: ControlPlane, revision: int) -> None:
-        self.arrivals: dict[int, float] = {}
-        parts = urlsplit(plane.url)
-        self._connection = HTTPSConnection(
-            str(parts.hostname), parts.port, context=ssl.create_default_context(cafile=plane.ca)
-        )
-        query = f"watch=1&resourceVersion={revision}&timeoutSeconds=300"
-        self._connection.request("GET", f"{CONFIGMAPS}?{query}", headers={"Authorization": f"Bearer {plane.token}"})
-        self._response = self._connection.getresponse()
-        self._thread = threading.Thread(target=self._follow)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._connection.sock.shutdown(socket.SHUT_RDWR)
-        self._thread.join()
-        self._response.close()
-        self._connection.close()
-
-    def _follow(self) -> None:
-        with contextlib.suppress(OSError, HTTPException):  # the connection is shut down at the end
-            while line := self._response.readline():
-                received = time.monotonic()
-                self.arrivals[int(json.loads(line)["object"]["metadata"]["resourceVersion"])] = received
 
 
 @dataclass
@@ -182,10 +143,9 @@ def in_time(scrape: Scrape) -> None:
 
 
 @pytest.fixture(scope="module")
-def daemon(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Daemon]:
-    folder = tmp_path_factory.mktemp("measured")
-    config = config_file(folder, watch=WATCHES, metrics="full", log={"level": "debug"}, objective=LENIENT_OBJECTIVE)
-    with Daemon(folder, "--config", config, "--kubeconfig", control_plane.kubeconfig()) as daemon:
+def daemon(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Observed]:
+    folder, kubeconfig = tmp_path_factory.mktemp("measured") / "daemon", control_plane.kubeconfig()
+    with Observed(folder, kubeconfig, WATCHES, log={"level": "debug"}, objective=LENIENT_OBJECTIVE) as daemon:
         daemon.until_measuring(*WRITTEN)
         yield daemon
 
@@ -203,26 +163,18 @@ class TestMeasurement:
     """One story: the second test begins with what the first one wrote."""
 
     def test_writes_are_counted_exactly_measured_truly_and_never_shown(
-        self, control_plane: ControlPlane, daemon: Daemon, prometheus: Prometheus
+        self, control_plane: ControlPlane, daemon: Observed, prometheus: Prometheus
     ) -> None:
         del prometheus  # it scrapes from the start
         measured = Measured(control_plane, daemon)
-        with control_plane.writer() as writer:
-            start = writer.revision(CONFIGMAPS)
-        with Observer(control_plane, start) as observer:
 
-            def play() -> Scrape:
-                scrape = measured.write()
-                measured.verify()
-                revisions = {write.revision for write in measured.writes if write.revision is not None}
-                eventually(lambda: revisions <= observer.arrivals.keys(), "all observed")
-                return scrape
+        def play() -> Scrape:
+            scrape = measured.write()
+            measured.verify()
+            return scrape
 
-            def judge(scrape: Scrape) -> None:
-                in_time(scrape)
-                agree_with(observer, measured)
-
-            while_kept_up(lambda: daemon, play, judge)
+        while_kept_up(lambda: daemon, play, in_time)
+        daemon.verify(measured.writes, OBJECTS, "paged")
         creations = "watchslo_creation_to_watch_seconds"
         daemon.until(
             lambda scrape: scrape.value(f"{creations}_count", watch="pods") > 0, "creations are dated by timestamps"
@@ -241,25 +193,6 @@ class TestMeasurement:
         for query in queries:
             found = prometheus.process.until(partial(figures, prometheus, query), f"{query} answered")
             assert min(found) >= 0, f"{query} gives {found}"
-
-
-def agree_with(observer: Observer, measured: Measured) -> None:
-    """Check that the quantiles of the config maps are those of another client's watch."""
-    writes = [write for write in measured.writes if write.revision is not None]
-    arrivals = [observer.arrivals[write.revision or 0] for write in writes]
-    latest = [arrival - write.before for write, arrival in zip(writes, arrivals, strict=True)]
-    earliest = [max(0.0, arrival - write.after) for write, arrival in zip(writes, arrivals, strict=True)]
-    (window,) = (
-        each for each in measured.daemon.watches_by_name()["paged"]["latency"]["windows"] if each["name"] == "5m"
-    )
-    for quantile in window["quantiles"]:
-        lower, upper = np.quantile(earliest, quantile["q"]), np.quantile(latest, quantile["q"])
-        slack = SLACK_SECONDS  # the values are compared, not when they come
-        assert quantile["lower"] <= upper + slack, quantile
-        assert quantile["upper"] >= lower - slack, quantile
-        # A short stall of this machine affects the last percents, and not both observers at once.
-        goal = GOAL_SECONDS + (slack if quantile["q"] > 0.5 else 0.0)
-        assert lower - goal <= quantile["estimate"] <= upper + goal, (lower, quantile, upper)
 
 
 def documented_queries() -> list[str]:

@@ -12,9 +12,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 from playwright.sync_api import Browser
@@ -25,7 +23,6 @@ from tests.support.control_plane import Port, write_kubeconfig
 from tests.support.daemon import LOOK_SECONDS, Daemon, Simulator, asking, config_file, watchslo
 from tests.support.process import PATIENCE_SECONDS, until_equal
 from tests.support.prometheus import Prometheus
-from watchslo.timeline.day import MINUTES
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 SHOWN = ("light", "dark", "phone")  # in the documentation
@@ -220,50 +217,6 @@ def test_page_reports_a_lost_daemon_and_reconnects(place: Place, chromium: Brows
 # The API
 
 
-def events(url: str, number: int, last_id: str = "") -> list[dict[str, Any]]:
-    """Return the first events of the feed, each with name, id and data."""
-    request = urllib.request.Request(f"{url}/api/v1/events", headers={"Last-Event-ID": last_id} if last_id else {})
-    found: list[dict[str, Any]] = []
-    with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
-        assert answer.headers["Content-Type"].startswith("text/event-stream")
-        fields: dict[str, Any] = {}
-        for line in answer:
-            name, _, value = line.decode().rstrip("\n").partition(": ")
-            if name:
-                fields[name] = value
-            elif "data" in fields:
-                found.append(fields | {"data": json.loads(fields["data"])})
-                fields = {}
-                if len(found) == number:
-                    break
-    return found
-
-
-def test_feed_resumes_and_agrees_with_the_series(place: Place) -> None:
-    url = place.daemon.url
-    whole, then, later = events(url, 3)
-    assert (whole["event"], then["event"], later["event"]) == ("full", "delta", "delta")
-    assert {watch["watch"] for watch in whole["data"]["watches"]} == {*RESOURCES}
-    (again,) = events(url, 1, then["id"])
-    assert (again["id"], again["event"], again["data"]) == (later["id"], "delta", later["data"])
-    (other,) = events(url, 1, "of another run-7")
-    assert other["event"] == "full"
-
-    def compared() -> tuple[float, float] | None:
-        """Return the figure of pods in the feed and in the series, once there is one."""
-        (whole,) = events(url, 1)
-        (shown,) = (watch for watch in whole["data"]["watches"] if watch["watch"] == "pods")
-        (pods,) = json.loads(place.daemon.answer("/api/v1/series?resource=pods&window=10m"))["watches"]
-        assert len({len(pods[name]) for name in ("at", "p50", "judged", "lower", "upper", "events")}) == 1
-        assert len(pods["minutes"]) == MINUTES
-        at = datetime.fromisoformat(whole["data"]["at"]).timestamp()
-        same = [one for when, one in zip(pods["at"], pods["judged"], strict=True) if one and abs(when - at) < 0.5]
-        return (same[0], shown["judged"]["estimate"]) if same and shown["judged"] else None
-
-    series, feed = place.daemon.process.until(compared, "a P99 of pods in both", LOOK_SECONDS)
-    assert series == pytest.approx(feed, rel=1e-3)
-
-
 def test_answers_match_the_openapi_document_for_fuzzed_requests(place: Place, tmp_path: Path) -> None:
     (tmp_path / "schemathesis.toml").write_text(HANGS_NOW_AND_THEN)
     done = subprocess.run(
@@ -271,7 +224,7 @@ def test_answers_match_the_openapi_document_for_fuzzed_requests(place: Place, tm
             SCHEMATHESIS,
             "run",
             f"{place.daemon.url}/openapi.json",
-            "--exclude-path=/api/v1/events",  # it never ends; another test covers it
+            "--exclude-path=/api/v1/events",  # it never ends; the page reads it
             "--checks=all",
             "--phases=examples,coverage,fuzzing",
             "--max-examples=20",
