@@ -6,12 +6,12 @@ import pytest
 
 from tests.contract.cluster import EVENTS, Author, Cluster
 from tests.contract.judge import get
-from tests.contract.watch import Interrupted, Watch, starting, synced
+from tests.contract.watch import Watch, synced
 from tests.support.writer import Writer
 from watchslo.kube.client import Client
 from watchslo.kube.representation import Representation
 from watchslo.watch.inventory import Inventory
-from watchslo.watch.messages import Expired, Gap, ListDone, Unseen
+from watchslo.watch.messages import Expired, Gap, Unseen
 from watchslo.watch.strategy import PAGED, PARALLEL, STRATEGIES, TAIL, Strategy
 
 LISTING = [strategy for strategy in STRATEGIES.values() if strategy is not TAIL]
@@ -94,49 +94,3 @@ async def test_inventory_counts_the_changes_inside_a_gap(
     assert watch.said(Unseen) == [Unseen(changed=2, created=4, deleted=2)]
     assert existing.keys() == {"a", "b", "d", "e", "f", "g", "h"}
     expect_exactly(inventory, existing)
-
-
-async def test_parallel_list_applies_concurrent_events_after_its_last_page(
-    client: Client, any_author: Author, writer: Writer
-) -> None:
-    await create(any_author, "a", "b", "c", "d", "e")
-    inventory = Inventory()
-    watch = Interrupted(client, any_author, PARALLEL, inventory=inventory, **HOW)
-    async with starting(watch):
-        await watch.interruption.wait()
-        await any_author.delete("a")  # it was on the first page
-        await any_author.delete("e")  # it will be on the last
-        await any_author.change("d")
-        concurrent = await create(any_author, "f")
-        await watch.until_seen(concurrent)
-        assert not inventory.synced
-        watch.resume.set()
-        await watch.until_in_stock()
-        existing = await uids(writer, any_author)
-    assert existing.keys() == {"b", "c", "d", "f"}
-    expect_exactly(inventory, existing)
-    assert [done.items for done in watch.said(ListDone)] == [5]
-    assert not watch.said(Unseen)
-
-
-@PAGED_STRATEGIES
-async def test_inventory_ignores_the_rest_of_an_expired_list(
-    client: Client, cluster: Cluster, event_author: Author, writer: Writer, strategy: Strategy
-) -> None:
-    await create(event_author, "a", "b", "c", "d", "e")
-    inventory = Inventory()
-    watch = Interrupted(client, event_author, strategy, inventory=inventory, **HOW)
-    async with starting(watch):
-        await watch.interruption.wait()
-        await event_author.delete("a")  # the rest of the list cannot show this
-        await create(event_author, "f")
-        await cluster.compact()
-        watch.resume.set()
-        await watch.until_in_stock()
-        await watch.until_watching()
-        live = await event_author.change("b")
-        await watch.until_seen(live)
-        existing = await uids(writer, event_author)
-    assert existing.keys() == {"b", "c", "d", "e", "f"}
-    expect_exactly(inventory, existing)
-    assert not watch.said(Unseen)

@@ -3,18 +3,16 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.contract.backend import only, real
-from tests.contract.cluster import CONFIGMAPS, EVENTS, Author, Cluster, RealCluster, connection
+from tests.contract.cluster import CONFIGMAPS, EVENTS, Author, Cluster, RealCluster
 from tests.contract.watch import Event, Interrupted, Watch, starting, synced
 from watchslo.kube.call import Page
 from watchslo.kube.client import Client
-from watchslo.kube.limiter import Limiter
-from watchslo.kube.watch_response import TakeChunk, WatchResponse
+from watchslo.kube.watch_response import WatchResponse
 from watchslo.watch.failure import Failure, Phase, Reason, because
 from watchslo.watch.messages import (
     Expired,
@@ -22,7 +20,6 @@ from watchslo.watch.messages import (
     Gap,
     InitialEvents,
     ListDone,
-    ListFailed,
     ListRequest,
     Relisted,
     RelistReason,
@@ -126,18 +123,11 @@ async def test_strategy_relists_after_a_410_and_reports_the_gap(
 # Lists with a compaction between two pages
 
 
-class WithoutOffer(Client):
-    """A client of an apiserver that offers no new token when a continue token has expired."""
-
-    async def list_page(self, *question: Any, **how: Any) -> Page | Failure:
-        answer = await super().list_page(*question, **how)
-        return replace(answer, continue_token=None) if isinstance(answer, Failure) else answer
-
-
-async def interrupted_by_a_compaction(
+@PAGED_STRATEGIES
+@real("a simulated apiserver offers no token for the remaining objects")
+async def test_list_with_an_expired_token_continues_with_the_offered_token(
     client: Client, cluster: Cluster, event_author: Author, strategy: Strategy
-) -> tuple[Watch, list[Event]]:
-    """Return a watch with a compaction during its list, and the events after its first page."""
+) -> None:
     for number in range(THERE):
         await event_author.create(f"object-{number}")
     watch = Interrupted(client, event_author, strategy)
@@ -157,48 +147,9 @@ async def interrupted_by_a_compaction(
     (done,) = watch.said(ListDone)
     assert (done.items, done.pages) == (THERE + 1, 3)
     assert concurrent <= done.revision < live
-    return watch, [Event("ADDED", concurrent), Event("ADDED", live)]
-
-
-@PAGED_STRATEGIES
-@real("a simulated apiserver offers no token for the remaining objects")
-async def test_list_with_an_expired_token_continues_with_the_offered_token(
-    client: Client, cluster: Cluster, event_author: Author, strategy: Strategy
-) -> None:
-    watch, happened = await interrupted_by_a_compaction(client, cluster, event_author, strategy)
+    happened = [Event("ADDED", concurrent), Event("ADDED", live)]
     assert watch.events == (happened if strategy is PARALLEL else happened[1:])
     assert sum(isinstance(request, ListRequest) for request in watch.requests) == 4
-
-
-@PAGED_STRATEGIES
-async def test_list_with_an_expired_token_starts_again_without_an_offered_token(
-    cluster: Cluster, event_author: Author, strategy: Strategy
-) -> None:
-    async with WithoutOffer(connection(cluster.access()), Limiter(1e6), lambda *_: None) as client:
-        watch, happened = await interrupted_by_a_compaction(client, cluster, event_author, strategy)
-    assert watch.events == (happened if strategy is PARALLEL else happened[1:])
-    assert sum(isinstance(request, ListRequest) for request in watch.requests) == 5
-
-
-async def test_parallel_list_emits_concurrent_events_at_once(client: Client, any_author: Author) -> None:
-    for number in range(THERE):
-        await any_author.create(f"object-{number}")
-    watch = Interrupted(client, any_author, PARALLEL)
-    async with starting(watch):
-        await watch.interruption.wait()
-        concurrent = [await any_author.change("object-4"), await any_author.create("zzz")]
-        await watch.until_seen(concurrent[-1])
-        assert watch.events == [Event("MODIFIED", concurrent[0]), Event("ADDED", concurrent[1])]
-        assert not watch.said(ListDone)
-        watch.resume.set()
-        await watch.until_said(ListDone)
-        after = await any_author.change("zzz")
-        await watch.until_seen(after)
-    (done,) = watch.said(ListDone)
-    assert done.revision < concurrent[0]
-    assert done.items == THERE
-    assert [event.revision for event in watch.events] == [*concurrent, after]
-    assert not watch.said(Violated)
 
 
 # Streamed lists
@@ -256,68 +207,6 @@ async def test_streamed_list_falls_back_to_pages_once_where_the_gate_is_off_by_d
     client: Client, any_author: Author
 ) -> None:
     await fall_back(client, any_author)
-
-
-class Half(WatchResponse):
-    """A watch that breaks off after two objects, and is `cut` then; an error is passed on as it is."""
-
-    def __init__(self, whole: WatchResponse) -> None:
-        self.cut = False
-        self._whole = whole
-
-    async def follow(self, take: TakeChunk) -> Failure:
-        while not isinstance(arrived := await self.read(), Failure):
-            take(*arrived)
-        return arrived
-
-    async def read(self) -> tuple[float, bytes] | Failure:
-        if self.cut:
-            return because(Reason.RESET)
-        brought = b""
-        while brought.count(b"\n") < 2:
-            arrived = await self._whole.read()
-            if isinstance(arrived, Failure):
-                return arrived
-            received, chunk = arrived
-            if b'"type":"ERROR"' in chunk:
-                return arrived
-            brought += chunk
-        self.cut = True
-        return received, b"".join(brought.splitlines(keepends=True)[:2])
-
-
-class Interrupting(Client):
-    """A client whose first streamed list with objects breaks off."""
-
-    broken = False
-
-    @contextlib.asynccontextmanager
-    async def watch(self, *question: Any, **how: Any) -> AsyncIterator[WatchResponse | Failure]:
-        async with super().watch(*question, **how) as stream:
-            if self.broken or isinstance(stream, Failure):
-                yield stream
-                return
-            half = Half(stream)
-            yield half
-            self.broken = half.cut
-
-
-@STREAMS_LISTS
-async def test_interrupted_streamed_list_starts_again(cluster: Cluster, any_author: Author) -> None:
-    for number in range(THERE):
-        await any_author.create(f"object-{number}")
-    async with Interrupting(connection(cluster.access()), Limiter(1e6), lambda *_: None) as client:
-        watch = Watch(client, any_author.resource, any_author.namespace, strategy=STREAM)
-        async with synced(watch):
-            changed = await any_author.change("object-0")
-            await watch.until_seen(changed)
-    failed = [fact.failure.reason for fact in watch.said(ListFailed)]
-    # If its cache is late for too long, the apiserver refuses the list, and the list is requested again.
-    assert [reason for reason in failed if reason is not Reason.FUTURE_REVISION] == [Reason.RESET]
-    (done,) = watch.said(ListDone)
-    assert (done.strategy, done.items) == (STREAM.name, THERE)
-    assert watch.events == [Event("MODIFIED", changed)]
-    assert asks_for_streamed_lists(watch) == len(failed) + 1
 
 
 # Lists from a cache
