@@ -23,7 +23,6 @@ from tests.support.etcd_cluster import EtcdCluster
 from tests.support.kept_up import while_kept_up
 from tests.support.kine import Kine, PollProxy, Postgres, is_kine, sqlite
 from tests.support.observed import Observed
-from tests.support.partitioned import APART, Partitioned
 from tests.support.scribe import WRITTEN, Scribe
 from tests.support.writer import Writer
 
@@ -100,17 +99,21 @@ def test_kine_on_postgres_is_recognised_and_its_stopped_poll_is_named(tmp_path: 
 # Resources in etcds of their own
 
 
-MOVED = ("pods", "events", "leases.coordination.k8s.io")
+MOVED = {"pods": "/pods", "events": "/events", "leases.coordination.k8s.io": "coordination.k8s.io/leases"}
+"""The watches whose resources move to an etcd of their own, and how apiservers call these."""
 STAYING = ("configmaps", "secrets")
 WATCHED = (*MOVED, *STAYING)
 STORAGES = sorted([*((watch,) for watch in MOVED), STAYING])
+FIRST_REVISIONS = 1000  # of the etcd that all resources are in at first: no other one reaches them in the test
+APART_REVISIONS = 100  # between two new etcds: with equal revisions they would look like one for some seconds
 
 
 @contextlib.contextmanager
-def writing_all(lab: Partitioned, name: str) -> Iterator[Mapping[str, Scribe]]:
+def writing_all(plane: ControlPlane, name: str) -> Iterator[Mapping[str, Scribe]]:
     """Write to all watched resources, through the last apiserver."""
+    open_writer = partial(plane.apiservers[-1].writer, plane.token)
     with contextlib.ExitStack() as stack:
-        yield {watch: stack.enter_context(Scribe(partial(lab.writer, 1), *WRITTEN[watch], name)) for watch in WATCHED}
+        yield {watch: stack.enter_context(Scribe(open_writer, *WRITTEN[watch], name)) for watch in WATCHED}
 
 
 def until_measured(daemon: Observed) -> None:
@@ -143,14 +146,25 @@ def storages(daemon: Observed) -> list[tuple[str, ...]]:
 def test_storage_split_at_run_time_moves_only_what_has_moved(assets: Assets, tmp_path: Path) -> None:
     """The apiservers restart with overrides one after the other; the ticks are on a resource that moves."""
     watches = [{"resource": resource} for resource in WATCHED]
-    with Partitioned(tmp_path, assets, apart=()) as lab:
-        kubeconfig = lab.plane.kubeconfig()
-        with Observed(tmp_path / "daemon", kubeconfig, watches, kubernetes=lab.kubernetes) as daemon:
-            with writing_all(lab, "before") as before:
+    with contextlib.ExitStack() as stack:
+        main = stack.enter_context(Etcd(tmp_path, assets.etcd))
+        main.advance(FIRST_REVISIONS)
+        flags = []
+        for number, resource in enumerate(MOVED.values(), start=1):
+            own = stack.enter_context(Etcd(tmp_path, assets.etcd, f"own-etcd-{number}"))
+            own.advance(APART_REVISIONS * number)
+            flags.append(override(resource, own.url))
+        plane = stack.enter_context(ControlPlane(tmp_path, assets.kube_apiserver, main, apiservers=2))
+        urls = [apiserver.url for apiserver in plane.apiservers]
+        kubernetes = {"apiservers": urls, "tlsServerName": SERVICE_NAME, "witnesses": "none"}
+        with Observed(tmp_path / "daemon", plane.kubeconfig(), watches, kubernetes=kubernetes) as daemon:
+            with writing_all(plane, "before") as before:
                 until_measured(daemon)
             assert storages(daemon) == [tuple(sorted(WATCHED))]
-            lab.keep_apart(*APART)
-            with writing_all(lab, "after") as after:
+            for apiserver in plane.apiservers:
+                apiserver.add_flags(flags)
+                apiserver.restart()
+            with writing_all(plane, "after") as after:
                 daemon.process.until(lambda: storages(daemon) == STORAGES, "the storages are found", LOOK_SECONDS)
                 until_measured(daemon)
             daemon.until(
