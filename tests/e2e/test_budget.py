@@ -18,6 +18,7 @@ import yaml
 
 from tests.support import floods
 from tests.support.assets import Assets
+from tests.support.audit import AuditLog
 from tests.support.control_plane import (
     EVERYTHING_READABLE,
     MAY_SCRAPE,
@@ -44,29 +45,18 @@ FETCHED = ("apiserver_cache_list_fetched_objects_total", "apiserver_storage_list
 READ = "etcd_request_duration_seconds_count"
 MOST_GOAWAYS = 0.02  # the highest chance that is allowed
 REQUESTS = 500  # if each were refused with that chance, all would pass once in 24,000 times
-POLICY = {
-    "apiVersion": "audit.k8s.io/v1",
-    "kind": "Policy",
-    "omitStages": ["RequestReceived"],
-    "rules": [
-        {"level": "Metadata", "users": [f"system:serviceaccount:default:{name}" for name in ("node", CONTROL_PLANE)]},
-        {"level": "None"},
-    ],
-}
 
 
 @pytest.fixture(scope="module")
-def audit_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("audit") / "audit.log"
+def audit_log(tmp_path_factory: pytest.TempPathFactory) -> AuditLog:
+    return AuditLog(tmp_path_factory.mktemp("audit"))
 
 
 @pytest.fixture(scope="module")
-def plane(assets: Assets, audit_log: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def plane(assets: Assets, audit_log: AuditLog, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A control plane that writes down what the daemons ask, and moves clients by GOAWAY; it has pods of two nodes."""
     folder = tmp_path_factory.mktemp("budget")
-    policy = folder / "policy.yaml"
-    policy.write_text(yaml.safe_dump(POLICY))
-    flags = [f"--audit-policy-file={policy}", f"--audit-log-path={audit_log}", f"--goaway-chance={MOST_GOAWAYS}"]
+    flags = [*audit_log.flags, f"--goaway-chance={MOST_GOAWAYS}"]
     with Etcd(folder, assets.etcd) as etcd, ControlPlane(folder, assets.kube_apiserver, etcd, flags=flags) as plane:
         with plane.writer() as writer:
             for number in range(OBJECTS):
@@ -75,10 +65,9 @@ def plane(assets: Assets, audit_log: Path, tmp_path_factory: pytest.TempPathFact
         yield plane
 
 
-def logged(audit_log: Path, account: str) -> int:
+def logged(audit_log: AuditLog, account: str) -> int:
     """Return how many requests of an account the apiserver has begun to answer."""
-    entries = [json.loads(line) for line in audit_log.read_text().splitlines() if line.endswith("}")]
-    return len({entry["auditID"] for entry in entries if entry["user"]["username"].endswith(f":{account}")})
+    return len({entry["auditID"] for entry in audit_log.entries(account)})
 
 
 def answered(daemon: Daemon) -> float:
@@ -111,7 +100,7 @@ def ticked(scrape: Scrape) -> float:
 
 @pytest.mark.parametrize("profile", ["node", CONTROL_PLANE])
 def test_apiserver_counts_what_the_daemon_says_and_reads_no_object(
-    plane: ControlPlane, audit_log: Path, tmp_path: Path, profile: str
+    plane: ControlPlane, audit_log: AuditLog, tmp_path: Path, profile: str
 ) -> None:
     text = Template((PROFILES / profile / "watchslo.yaml").read_text()).substitute(NODE_NAME=NODE, HOST_IP="127.0.0.1")
     config = yaml.safe_load(text)

@@ -4,7 +4,6 @@ One control plane, which logs the requests of each account, serves all scenarios
 """
 
 import contextlib
-import json
 import secrets
 import signal
 import socket
@@ -14,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.support.assets import Assets
+from tests.support.audit import AuditLog
 from tests.support.busy import steady_writes
 from tests.support.certs import Pair
 from tests.support.control_plane import EVERYTHING_READABLE, MAY_SCRAPE, REVIEWS, ControlPlane, Etcd
@@ -36,17 +35,6 @@ CONFIGURED: dict[str, Any] = {
     "metrics": "full",
 }
 TICK_NAME = "watchslo-reads-nothing"
-
-# Log the metadata of each answered request of our accounts.
-POLICY = {
-    "apiVersion": "audit.k8s.io/v1",
-    "kind": "Policy",
-    "omitStages": ["RequestReceived"],
-    "rules": [
-        {"level": "Metadata", "userGroups": ["system:serviceaccounts:default"]},
-        {"level": "None"},
-    ],
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +114,7 @@ MISSING = {  # by daemon
 class Audited:
     """A control plane that logs the requests of each account."""
 
-    def __init__(self, plane: ControlPlane, log: Path) -> None:
+    def __init__(self, plane: ControlPlane, log: AuditLog) -> None:
         self.plane = plane
         self._log = log
 
@@ -159,9 +147,7 @@ class Audited:
 
     def entries(self, name: str) -> list[dict[str, Any]]:
         """Return the requests of an account for resources."""
-        entries = [json.loads(line) for line in self._log.read_text().splitlines() if line.endswith("}")]
-        user = f"system:serviceaccount:default:{name}"
-        return [entry for entry in entries if entry["user"]["username"] == user and "objectRef" in entry]
+        return [entry for entry in self._log.entries(name) if "objectRef" in entry]
 
     def refused(self, name: str) -> list[dict[str, Any]]:
         return [entry for entry in self.entries(name) if entry["responseStatus"]["code"] == 403]
@@ -170,13 +156,10 @@ class Audited:
 @pytest.fixture(scope="module")
 def audited(assets: Assets, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Audited]:
     folder = tmp_path_factory.mktemp("audited")
-    policy, log = folder / "policy.yaml", folder / "audit.log"
-    policy.write_text(yaml.safe_dump(POLICY))
-    log.touch()
-    flags = [f"--audit-policy-file={policy}", f"--audit-log-path={log}", "--audit-log-mode=blocking"]
+    log = AuditLog(folder)
     with (
         Etcd(folder, assets.etcd) as etcd,
-        ControlPlane(folder, assets.kube_apiserver, etcd, flags=flags) as plane,
+        ControlPlane(folder, assets.kube_apiserver, etcd, flags=log.flags) as plane,
     ):
         yield Audited(plane, log)
 
