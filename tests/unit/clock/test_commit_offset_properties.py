@@ -92,24 +92,42 @@ def play(
     return widths
 
 
+def leap_second(step: float) -> st.SearchStrategy[Storage]:
+    """Draw a storage whose clock is set."""
+    return st.builds(
+        Storage, st.just(0.0), st.just(20e-6), st.booleans(), changed=st.floats(5.0, 15.0), step=st.just(step)
+    )
+
+
+STORAGES = {
+    "any clock": st.builds(Storage, st.floats(-1e6, 1e6), st.floats(-DRIFT, DRIFT), st.booleans()),
+    "a smeared leap second": st.builds(
+        Storage,
+        st.just(0.0),
+        st.floats(-100e-6, 100e-6),
+        st.booleans(),
+        changed=st.just(8.0),
+        ended=st.just(25.0),
+        smear=st.floats(-70e-6, 70e-6),
+    ),
+    "a leap second back": leap_second(-1.0),
+    "a leap second ahead": leap_second(1.0),
+}
+
+
+@pytest.mark.parametrize("name", STORAGES)
 @given(
-    st.floats(-1e6, 1e6),
-    st.floats(-DRIFT, DRIFT),
-    st.booleans(),
-    st.sampled_from([0.5, 5.0, 50.0]),
-    st.floats(0.0, 3.0),
-    st.randoms(use_true_random=False),
+    data=st.data(),
+    delay=st.floats(0.0, 0.5) | st.floats(0.5, 3.0),
+    random=st.integers(0, 2**32).map(Random),  # with any other draws, nothing may be committed after a step
 )
-def test_truth_is_inside_for_any_clock(
-    ahead: float,
-    fast: float,
-    answers_commits: bool,  # noqa: FBT001 - drawn
-    rate: float,
-    delay: float,
-    random: Random,
-) -> None:
-    storage = Storage(ahead, fast, answers_commits)
-    play(storage, random, rate=rate, latency=lambda: delay * random.random(), seconds=20)
+def test_truth_is_inside_whatever_the_clock_does(name: str, data: st.DataObject, delay: float, random: Random) -> None:
+    storage = data.draw(STORAGES[name])
+    steps = storage.step != 0.0
+    rate = data.draw(st.sampled_from([5.0, 50.0] if steps else [0.5, 5.0, 50.0]))
+    late = min(delay, 0.5) if steps else delay
+    seconds = 30 if storage.ended else 20
+    play(storage, random, rate=rate, latency=lambda: late * random.random(), seconds=seconds, steps=steps)
 
 
 @pytest.mark.parametrize("answers_commits", [False, True])
@@ -120,44 +138,6 @@ def test_busy_storage_dates_each_event_to_milliseconds(answers_commits: bool) ->
     assert len(widths) > 3000
     assert np.median(widths) < 0.008, "the least latency, and the least time from a tick to a commit"
     assert max(widths) < 0.02
-
-
-@given(
-    st.floats(-70e-6, 70e-6),
-    st.floats(-100e-6, 100e-6),
-    st.booleans(),
-    st.sampled_from([0.5, 5.0, 50.0]),
-    st.randoms(use_true_random=False),
-)
-def test_truth_is_inside_while_a_leap_second_is_smeared(
-    smear: float,
-    fast: float,
-    answers_commits: bool,  # noqa: FBT001 - drawn
-    rate: float,
-    random: Random,
-) -> None:
-    storage = Storage(0.0, fast, answers_commits, changed=8.0, ended=25.0, smear=smear)
-    play(storage, random, rate=rate, latency=lambda: 0.2 * random.random(), seconds=30)
-
-
-@pytest.mark.parametrize("step", [-1.0, 1.0])
-@given(
-    changed=st.floats(5.0, 15.0),
-    answers_commits=st.booleans(),
-    rate=st.sampled_from([5.0, 50.0]),
-    delay=st.floats(0.0, 0.5),
-    random=st.integers(0, 2**32).map(Random),  # with any other draws, nothing may be committed after the step
-)
-def test_truth_is_inside_when_a_leap_second_sets_the_clock(
-    step: float,
-    changed: float,
-    answers_commits: bool,  # noqa: FBT001 - drawn
-    rate: float,
-    delay: float,
-    random: Random,
-) -> None:
-    storage = Storage(0.0, 20e-6, answers_commits, changed=changed, step=step)
-    play(storage, random, rate=rate, latency=lambda: delay * random.random(), seconds=20, steps=True)
 
 
 @pytest.mark.parametrize("step", [-1.0, 1.0])

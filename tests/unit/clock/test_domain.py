@@ -106,13 +106,6 @@ def test_domain_does_what_its_transcripts_say(golden: Callable[[str, str], None]
     golden("domains.txt", replay((GOLDEN / "domains.txt").read_text(), begin))
 
 
-class TestMembership:
-    def test_domain_has_a_name_and_memberships_are_words(self) -> None:
-        domain = Domain("main")
-        assert domain.name == "main"
-        assert [str(membership) for membership in Membership] == ["pending", "member", "foreign"]
-
-
 class TestBounds:
     def test_hundred_former_apiservers_leave_nothing_behind(self) -> None:
         domain = member_with_stream()

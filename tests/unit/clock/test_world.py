@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from random import Random
 
 import numpy as np
 from hypothesis import given
@@ -171,22 +170,6 @@ def test_reads_that_are_no_ticks_prove_as_much(world: World) -> None:
     for without in (None, *RESOURCES):
         assert_truth_inside(clock, [*world.arrivals], without)
     assert_match(world, clock, [*world.arrivals], [])
-
-
-@given(worlds(), st.randoms(use_true_random=False))
-def test_order_of_ticks_does_not_matter(world: World, random: Random) -> None:
-    shuffled = list(world.readings)
-    random.shuffle(shuffled)
-    arrivals = list(world.arrivals)
-    bounds = []
-    for readings in (world.readings, shuffled):
-        clock = RevisionClock()
-        for reading in readings:
-            clock.tick(reading)
-        bounds.append(measure(clock, arrivals))
-    assert np.array_equal(bounds[0].lower, bounds[1].lower)
-    assert np.array_equal(bounds[0].upper, bounds[1].upper)
-    assert np.array_equal(bounds[0].measurable, bounds[1].measurable)
 
 
 @given(worlds(unit=4.0))

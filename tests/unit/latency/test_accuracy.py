@@ -14,7 +14,6 @@ from tests.unit.latency.truth import (
     TICKS,
     Law,
     World,
-    bounds_of,
     constant,
     exponential,
     lognormal,
@@ -36,6 +35,7 @@ from watchslo.model import SERVICE, FloatArray, Reading
 from watchslo.snapshot import BurstReason, BurstWish
 
 SEEDS = range(9)
+MANY_EVENTS = 6000  # of which the shares can be known, and a bias
 SECOND = BINS.les.index(1.0)
 
 LAWS = {
@@ -74,34 +74,24 @@ def typical_error(pairs: FloatArray) -> FloatArray:
     return np.asarray(np.median(np.abs(pairs[..., 1] - pairs[..., 0]), axis=0))
 
 
-@pytest.mark.parametrize("events", [1000, 6000])
+@pytest.mark.parametrize("events", [1000, MANY_EVENTS])
 @pytest.mark.parametrize("name", LAWS)
-def test_p99_is_near_the_truth(name: str, events: int) -> None:
+def test_p99_and_shares_are_near_the_truth(name: str, events: int) -> None:
+    """Stronger smoothing is biased: with 30%, P99 is some 4% too high for a narrow law."""
     quantiles, shares = over_seeds(LAWS[name], events)
     (median, p99), (truth, _) = typical_error(quantiles), np.median(quantiles[:, 1], axis=0)
+    bias, errors = np.median(quantiles[:, 1, 1] - quantiles[:, 1, 0]), typical_error(shares)
     print(
         f"\n{name}, {events}: P50, P99 true and estimated {np.median(quantiles, axis=0).round(4).tolist()}, "
         f"typical errors {median * 1000:.1f} and {p99 * 1000:.1f} ms, "
-        f"over 1 s {typical_error(shares)[SECOND]:.2%}, worst at a le {typical_error(shares).max():.1%}",
+        f"over 1 s {errors[SECOND]:.2%}, worst at a le {errors.max():.1%}",
         end="",
     )
     assert p99 < (0.005 if truth < 0.02 else max(0.1 * truth, 0.025))
-
-
-@pytest.mark.parametrize("name", LAWS)
-def test_shares_are_near_the_truth(name: str) -> None:
-    _, shares = over_seeds(LAWS[name], 6000)
-    errors = typical_error(shares)
-    assert errors[SECOND] < 0.005
-    assert errors.max() < 0.05
-
-
-@pytest.mark.parametrize("name", LAWS)
-def test_p99_is_not_biased(name: str) -> None:
-    """Stronger smoothing is biased: with 30%, P99 is some 4% too high for a narrow law."""
-    quantiles, _ = over_seeds(LAWS[name], 6000)
-    true, estimated = quantiles[:, 1].T
-    assert abs(np.median(estimated - true)) < max(0.05 * np.median(true), 0.0025)
+    if events == MANY_EVENTS:
+        assert abs(bias) < max(0.05 * truth, 0.0025)
+        assert errors[SECOND] < 0.005
+        assert errors.max() < 0.05
 
 
 @pytest.mark.parametrize(
@@ -173,46 +163,35 @@ def test_few_events_are_rough_and_many_are_not() -> None:
     assert [one.rough for one in many.readings()] == [False, False, False, True], "P99.9"
 
 
-def test_healthy_watch_is_certainly_within_a_second() -> None:
-    for seed in SEEDS:
-        world = simulate(seed, LAWS["lognormal 25 ms"], 1000)
-        assert (world.bounds.upper <= 1.0).all()
-        assert bounds_of(tally_of(world.bounds)).upper <= 1.0
-
-
-class TestReads:
+def test_reads_through_a_late_cache_lower_the_upper_bound_and_do_not_move_the_estimate() -> None:
     """Reads of the watched resource itself wait for its cache: they prove, but must not cut."""
+    found = [estimate_with_reads(seed) for seed in range(12)]
+    assert np.median([estimate / true for estimate, true, _ in found]) == pytest.approx(1.0, abs=0.1)
+    assert all(upper <= without for _, _, (upper, without) in found)
+    assert np.mean([upper / without for _, _, (upper, without) in found]) < 0.98
 
-    def test_reads_through_a_late_cache_do_not_move_the_estimate(self) -> None:
-        found = [self.estimate(seed) for seed in range(12)]
-        assert np.median([estimate / true for estimate, true, _ in found]) == pytest.approx(1.0, abs=0.1)
 
-    def test_reads_through_a_late_cache_lower_the_upper_bound(self) -> None:
-        found = [self.estimate(seed) for seed in range(12)]
-        assert all(upper <= without for _, _, (upper, without) in found)
-        assert np.mean([upper / without for _, _, (upper, without) in found]) < 0.98
+def estimate_with_reads(seed: int) -> tuple[float, float, tuple[float, float]]:
+    """Return the median, its truth, and the upper bound of the P99 with and without the reads.
 
-    def estimate(self, seed: int) -> tuple[float, float, tuple[float, float]]:
-        """Return the median, its truth, and the upper bound of the P99 with and without the reads.
-
-        Two reads a second are sent at random, and their cache is 0.3 s late.
-        """
-        rng = np.random.default_rng(seed)
-        committed = np.sort(rng.uniform(2, 62, 1200))
-        latency = lognormal(0.02, 0.5)(rng, len(committed))
-        with_reads, without = RevisionClock(), RevisionClock()
-        for sent in np.cumsum(rng.uniform(0.375, 0.625, 140)).tolist():
-            for clock in (with_reads, without):
-                clock.tick(Reading("events", sent, sent + 0.002, int(committed.searchsorted(sent + 0.001))))
-        for sent in rng.uniform(1, 62, 122).tolist():
-            with_reads.add_read(Reading("pods", sent, sent + 0.3, int(committed.searchsorted(sent))))
-        origins = Origins(np.zeros(len(committed), np.int64), [(SERVICE, "pods")], [True])
-        tallies = [
-            tally_of(clock.measure(np.arange(1, len(committed) + 1), committed + latency, origins))
-            for clock in (with_reads, without)
-        ]
-        found, other = (solved(counted).figures for counted in tallies)
-        return found[0][1], float(np.median(latency)), (found[2][2], other[2][2])
+    Two reads a second are sent at random, and their cache is 0.3 s late.
+    """
+    rng = np.random.default_rng(seed)
+    committed = np.sort(rng.uniform(2, 62, 1200))
+    latency = lognormal(0.02, 0.5)(rng, len(committed))
+    with_reads, without = RevisionClock(), RevisionClock()
+    for sent in np.cumsum(rng.uniform(0.375, 0.625, 140)).tolist():
+        for clock in (with_reads, without):
+            clock.tick(Reading("events", sent, sent + 0.002, int(committed.searchsorted(sent + 0.001))))
+    for sent in rng.uniform(1, 62, 122).tolist():
+        with_reads.add_read(Reading("pods", sent, sent + 0.3, int(committed.searchsorted(sent))))
+    origins = Origins(np.zeros(len(committed), np.int64), [(SERVICE, "pods")], [True])
+    tallies = [
+        tally_of(clock.measure(np.arange(1, len(committed) + 1), committed + latency, origins))
+        for clock in (with_reads, without)
+    ]
+    found, other = (solved(counted).figures for counted in tallies)
+    return found[0][1], float(np.median(latency)), (found[2][2], other[2][2])
 
 
 @pytest.mark.parametrize(

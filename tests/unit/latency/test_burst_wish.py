@@ -45,46 +45,32 @@ def cause(of: WatchReading, confidence: Confidence = Confidence.HIGH, kind: Caus
     return CauseReading(kind, of.apiserver, of.watch, confidence, 0.0, "", "")
 
 
-@pytest.mark.parametrize(
-    ("estimate", "verdict", "wish"),
-    [
-        (0.4, WindowVerdict.UNDECIDED, STRADDLES),
-        (0.4, WindowVerdict.GOOD, None),
-        (0.9, WindowVerdict.UNDECIDED, None),
-        (1.0, WindowVerdict.BAD, None),
-        (1.3, WindowVerdict.UNDECIDED, LATE),
-        (1.3, WindowVerdict.BAD, LATE),
-    ],
-)
+WRONG = stream(2.0, WindowVerdict.BAD)
+UNDECIDED = stream(2.0)
+NO_QUANTILES = replace(stream(0.4), track=replace(stream(0.4).track, judged=None))
+CASES: dict[str, tuple[list[WatchReading], list[CauseReading], BurstWish | None]] = {
+    "undecided": ([stream(0.4)], [], STRADDLES),
+    "good": ([stream(0.4, WindowVerdict.GOOD)], [], None),
+    "too near to be decided": ([stream(0.9)], [], None),
+    "bad, but not late": ([stream(1.0, WindowVerdict.BAD)], [], None),
+    "late and undecided": ([stream(1.3)], [], LATE),
+    "late and bad": ([stream(1.3, WindowVerdict.BAD)], [], LATE),
+    "late first": ([stream(0.4), stream(2.0), stream(0.4)], [], LATE),
+    "few events": ([stream(2.0, events=99)], [], None),
+    "no quantiles": ([NO_QUANTILES], [], None),
+    "bad by a known cause": ([WRONG], [cause(WRONG)], None),
+    "undecided by a known cause": ([UNDECIDED], [cause(UNDECIDED)], STRADDLES),
+    "bad by an uncertain cause": ([WRONG], [cause(WRONG, Confidence.LOW)], LATE),
+    "bad by an unknown cause": ([WRONG], [cause(WRONG, kind=Cause.UNKNOWN)], LATE),
+    "cause of another watch": ([WRONG], [replace(cause(WRONG), watch="other")], LATE),
+    "cause of all watches": ([WRONG], [replace(cause(WRONG), watch=None, apiserver=None)], None),
+    "short window": ([stream(0.4, window=30.0)], [], BurstWish(BurstReason.STRADDLES, 30.0)),
+    "long window": ([stream(0.4, window=600.0)], [], BurstWish(BurstReason.STRADDLES, LONGEST_SECONDS)),
+}
+
+
+@pytest.mark.parametrize(("watches", "causes", "wish"), CASES.values(), ids=CASES)
 def test_wish_needs_a_late_watch_or_a_verdict_that_a_burst_can_decide(
-    estimate: float, verdict: WindowVerdict, wish: BurstWish | None
+    watches: list[WatchReading], causes: list[CauseReading], wish: BurstWish | None
 ) -> None:
-    assert burst_wish([stream(estimate, verdict)], [], 0.1) == wish
-
-
-def test_late_watch_with_a_known_cause_wishes_only_for_a_verdict() -> None:
-    late, undecided = stream(2.0, WindowVerdict.BAD), stream(2.0)
-    assert burst_wish([late], [cause(late)], 0.1) is None
-    assert burst_wish([undecided], [cause(undecided)], 0.1) == STRADDLES
-    for unknown in (cause(late, Confidence.LOW), cause(late, kind=Cause.UNKNOWN), replace(cause(late), watch="other")):
-        assert burst_wish([late], [unknown], 0.1) == LATE
-    assert burst_wish([late], [replace(cause(late), watch=None, apiserver=None)], 0.1) is None
-
-
-def test_wish_for_what_is_late_comes_first() -> None:
-    late, straddles = stream(2.0), stream(0.4)
-    assert burst_wish([straddles, late, straddles], [], 0.1) == LATE
-
-
-def test_few_events_wish_for_nothing() -> None:
-    assert burst_wish([stream(2.0, events=99)], [], 0.1) is None
-
-
-def test_watch_without_quantiles_wishes_for_nothing() -> None:
-    made = stream(0.4)
-    assert burst_wish([replace(made, track=replace(made.track, judged=None))], [], 0.1) is None
-
-
-def test_burst_is_as_long_as_the_window_but_not_for_ever() -> None:
-    assert burst_wish([stream(0.4, window=30.0)], [], 0.1) == BurstWish(BurstReason.STRADDLES, 30.0)
-    assert burst_wish([stream(0.4, window=600.0)], [], 0.1) == BurstWish(BurstReason.STRADDLES, LONGEST_SECONDS)
+    assert burst_wish(watches, causes, 0.1) == wish

@@ -7,10 +7,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from tests.unit.latency.truth import BINS, Simulation, World, lognormal, stalled, tallied, tally_of
+from tests.unit.latency.truth import BINS, Simulation, World, cut_by, lognormal, stalled, tallied, tally_of
 from watchslo.latency.confidence import CONFIDENCE, late_events, most_late
 from watchslo.latency.objective import Objective, judge_window
-from watchslo.model import AnsweredTicks, Bounds, FloatArray
+from watchslo.model import AnsweredTicks, FloatArray
 from watchslo.snapshot import WindowVerdict
 
 SECONDS, THRESHOLD = 60.0, 1.0
@@ -52,10 +52,8 @@ def simulate(seed: int, delays: Delays, answered: float) -> tuple[World, Answere
     seen = sent + 0.002
     commit = np.sort(rng.uniform(0, SECONDS, rng.poisson(400)))
     latency = delays(rng, commit)
-    received, tick = commit + latency, sent.searchsorted(commit)
-    lower = received - np.minimum(received, seen[tick])
-    upper = received - sent[tick - 1]
-    bounds = Bounds(lower, upper, lower, upper, np.ones(len(commit), dtype=np.bool_))
+    received = commit + latency
+    bounds = cut_by(sent, seen, commit, received)
     at = (sent >= -THRESHOLD) & (sent <= SECONDS + 10)
     return World(latency, received, bounds), AnsweredTicks(-THRESHOLD, SECONDS, sent[at], seen[at])
 
@@ -127,9 +125,7 @@ class TestVerdicts:
             sent += before - sent[99]
             commit = np.sort(rng.uniform(0, SECONDS, 400))
             latency = np.where(commit < before, 1.05, lognormal(0.005, 1.0)(rng, 400))
-            tick, received = sent.searchsorted(commit), commit + latency
-            lower, upper = received - np.minimum(received, sent[tick]), received - sent[tick - 1]
-            counted = tally_of(Bounds(lower, upper, lower, upper, np.ones(400, dtype=np.bool_)))
+            counted = tally_of(cut_by(sent, sent, commit, commit + latency))
             ticks = AnsweredTicks(-THRESHOLD, SECONDS, sent[sent >= -THRESHOLD], sent[sent >= -THRESHOLD])
             wrong += judge_window([counted], Objective(), ticks) is WindowVerdict.GOOD
         assert wrong <= MOST_WRONG

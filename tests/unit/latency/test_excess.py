@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from watchslo.latency.excess import FEWEST_EVENTS, KEPT_SECONDS, MOST_EVENTS, RecentArrivals, excess_of
+from watchslo.model import FloatArray
 from watchslo.snapshot import ExcessReading
 
 NOW = 1000.0
@@ -11,11 +12,11 @@ REVISIONS = np.arange(100, 200)
 COMMITTED = np.linspace(NOW - 50, NOW - 1, len(REVISIONS))
 
 
-def arrivals(late: float = 0.0, *parts: slice) -> RecentArrivals:
+def arrivals(late: float | FloatArray = 0.0, *parts: slice) -> RecentArrivals:
     """A watch that receives these parts of the events `late` seconds after their commits, one part after the other."""
-    made = RecentArrivals()
+    made, received = RecentArrivals(), np.sort(COMMITTED + late)
     for part in parts or (slice(None),):
-        made.add(REVISIONS[part], COMMITTED[part] + late)
+        made.add(REVISIONS[part], received[part])
     return made
 
 
@@ -24,52 +25,50 @@ def excess(*peers: RecentArrivals) -> list[tuple[int, float, float] | None]:
     return [(one.events, round(one.p50, 6), round(one.p99, 6)) if one else None for one in found]
 
 
-def test_excess_is_the_time_after_the_first_arrival() -> None:
-    assert excess(arrivals(0.002), arrivals(0.302), arrivals(0.004)) == [
-        (100, 0.0, 0.0),
-        (100, 0.3, 0.3),
-        (100, 0.002, 0.002),
-    ]
-
-
 def test_excess_does_not_depend_on_blocks_of_arrivals() -> None:
     parts = slice(0, 30), slice(30, 31), slice(31, None)
     assert excess(arrivals(0.0, *parts), arrivals(0.3)) == excess(arrivals(0.0), arrivals(0.3, *parts))
 
 
-def test_excess_quantiles_are_those_of_the_events() -> None:
-    slow = RecentArrivals()
-    slow.add(REVISIONS, np.sort(COMMITTED + np.where(REVISIONS >= 198, 0.9, 0.1)))
-    assert excess(arrivals(), slow)[1] == (100, 0.1, 0.9)
+NONE, FIRST = RecentArrivals(), (100, 0.0, 0.0)
+CASES: dict[str, tuple[list[RecentArrivals], list[tuple[int, float, float] | None]]] = {
+    "one is first": (
+        [arrivals(0.002), arrivals(0.302), arrivals(0.004)],
+        [FIRST, (100, 0.3, 0.3), (100, 0.002, 0.002)],
+    ),
+    "two of a hundred are later": (
+        [arrivals(), arrivals(np.where(REVISIONS >= 198, 0.9, 0.1))],
+        [FIRST, (100, 0.1, 0.9)],
+    ),
+    "each is first with some": (
+        [arrivals(np.where(REVISIONS % 4 == 0, 0.2, 0.0)), arrivals(np.where(REVISIONS % 4 == 1, 0.1, 0.0))],
+        [(100, 0.0, 0.2), (100, 0.0, 0.1)],
+    ),
+    # An event that was no sample at a peer: it is unknown which apiserver was first.
+    "one passed over ten": (
+        [arrivals(0.0, slice(0, 40), slice(50, None)), arrivals(0.2), arrivals(0.3)],
+        [(90, 0.0, 0.0), (90, 0.2, 0.2), (90, 0.3, 0.3)],
+    ),
+    "one has not reached sixty": (
+        [arrivals(0.0, slice(0, 40)), arrivals(0.2), arrivals(0.3)],
+        [(40, 0.0, 0.0), (100, 0.0, 0.2), (100, 0.1, 0.3)],
+    ),
+    "one alone has sixty": ([arrivals(), arrivals(0.3, slice(0, 40))], [(40, 0.0, 0.0), (40, 0.3, 0.3)]),
+    "a revision comes again with the next block": (
+        [arrivals(), arrivals(0.3, slice(0, 50), slice(49, None))],
+        [(99, 0.0, 0.0), (99, 0.3, 0.3)],
+    ),
+    "few events": ([arrivals(), arrivals(0.3, slice(0, FEWEST_EVENTS - 1))], [None, None]),
+    "no events": ([NONE, NONE], [None, None]),
+    "no events at one": ([arrivals(), NONE], [None, None]),
+}
 
 
-def test_each_event_has_its_own_first_apiserver() -> None:
-    one, two = RecentArrivals(), RecentArrivals()
-    one.add(REVISIONS, COMMITTED + np.where(REVISIONS % 4 == 0, 0.2, 0.0))
-    two.add(REVISIONS, COMMITTED + np.where(REVISIONS % 4 == 1, 0.1, 0.0))
-    assert excess(one, two) == [(100, 0.0, 0.2), (100, 0.0, 0.1)]
-
-
-def test_event_that_a_peer_passed_over_is_not_compared() -> None:
-    """It was no sample there, so it is unknown which apiserver was first."""
-    fast = arrivals(0.0, slice(0, 40), slice(50, None))
-    assert excess(fast, arrivals(0.2), arrivals(0.3)) == [(90, 0.0, 0.0), (90, 0.2, 0.2), (90, 0.3, 0.3)]
-
-
-def test_event_that_a_peer_has_not_reached_is_compared_with_the_others() -> None:
-    stuck = arrivals(0.0, slice(0, 40))
-    assert excess(stuck, arrivals(0.2), arrivals(0.3)) == [(40, 0.0, 0.0), (100, 0.0, 0.2), (100, 0.1, 0.3)]
-
-
-def test_event_of_one_peer_alone_is_not_compared() -> None:
-    assert excess(arrivals(), arrivals(0.3, slice(0, 40))) == [(40, 0.0, 0.0), (40, 0.3, 0.3)]
-
-
-def test_few_events_say_nothing() -> None:
-    few = arrivals(0.3, slice(0, FEWEST_EVENTS - 1))
-    assert excess(arrivals(), few) == [None, None]
-    assert excess(RecentArrivals(), RecentArrivals()) == [None, None]
-    assert excess(arrivals(), RecentArrivals()) == [None, None]
+@pytest.mark.parametrize(("peers", "expected"), CASES.values(), ids=CASES)
+def test_excess_is_the_time_after_the_first_arrival(
+    peers: list[RecentArrivals], expected: list[tuple[int, float, float] | None]
+) -> None:
+    assert excess(*peers) == expected
 
 
 def test_only_arrivals_of_the_last_minute_count() -> None:
@@ -98,11 +97,6 @@ def test_number_of_arrivals_is_limited() -> None:
     kept.add(np.arange(1000, 1000 + MOST_EVENTS), np.full(MOST_EVENTS, NOW))
     assert len(kept.revisions) == len(kept.received) == MOST_EVENTS
     assert kept.revisions[0] == 1000
-
-
-def test_revision_that_comes_again_with_the_next_block_is_not_compared() -> None:
-    twice = arrivals(0.3, slice(0, 50), slice(49, None))
-    assert excess(arrivals(), twice) == [(99, 0.0, 0.0), (99, 0.3, 0.3)]
 
 
 def test_restored_storage_clears_the_arrivals() -> None:

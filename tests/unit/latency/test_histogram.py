@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.latency.truth import BINS, exponential, simulate, solved, tallied, tally_of
-from watchslo.latency.bins import LES, Bins
+from tests.unit.latency.truth import BINS, tallied
+from watchslo.latency.bins import Bins
 from watchslo.latency.histogram import DurationHistogram, MassHistogram
 from watchslo.latency.tally import later_than
 from watchslo.model import FloatArray
@@ -58,9 +58,6 @@ class TestMassHistogram:
         assert histogram.reading() is before
         histogram.add(tallied((0, 0.5), bins=SOME), SOME.uniform)
         assert histogram.reading() != before
-
-    def test_has_the_les_of_the_bins(self) -> None:
-        assert MassHistogram(BINS).reading().edges == LES
 
     def test_counts_certain_events_exactly(self, histogram: MassHistogram) -> None:
         histogram.add(tallied((0, 0.5), (0.5, 1.0), (1.0, 2.0), (2.0, 4.0), bins=SOME), SOME.uniform)
@@ -139,23 +136,6 @@ class TestMassHistogram:
             assert all(found.get(end, 0) >= count > 0 for end, count in native.items())
             last, native = reading, found
 
-    def test_is_near_the_truth_in_the_long_run(self) -> None:
-        histogram = MassHistogram(BINS)
-        latencies = []
-        for seed in range(20):
-            world = simulate(seed, exponential(0.3), 1000)
-            counted = tally_of(world.bounds)
-            histogram.add(counted, solved(counted).p)
-            latencies.append(world.latency)
-        true = np.concatenate(latencies)
-        reading = histogram.reading()
-        shares = np.array(reading.counts[:-1]) / reading.total
-        assert np.abs(shares - [(true <= le).mean() for le in LES]).max() < 0.03
-        found = np.array([*ends(reading).items()])
-        native = found[:, 1].cumsum() / reading.total
-        assert np.abs(native - [(true <= end).mean() for end in found[:, 0]]).max() < 0.03
-        assert reading.sum == pytest.approx(true.sum(), rel=0.02)
-
 
 class TestNativeBuckets:
     def test_certain_events_are_in_the_buckets_of_their_bins(self, histogram: MassHistogram) -> None:
@@ -167,13 +147,6 @@ class TestNativeBuckets:
     def test_uncertain_events_are_divided_in_proportion(self, histogram: MassHistogram) -> None:
         histogram.add(tallied(*[(0.25, 4.0)] * 40, bins=SOME), at(0.3, 0.3, 0.7, 3.0))
         assert ends(histogram.reading()) == {2 ** (-13 / 8): 20, 2 ** (-4 / 8): 10, 2 ** (13 / 8): 10}
-
-    def test_fractions_are_kept(self, histogram: MassHistogram) -> None:
-        for _ in range(300):
-            histogram.add(tallied((0.25, 4.0), bins=SOME), at(0.3, 0.7, 3.0))
-        found = ends(histogram.reading())
-        assert found.keys() == {2 ** (-13 / 8), 2 ** (-4 / 8), 2 ** (13 / 8)}
-        assert all(99 <= count <= 101 for count in found.values())
 
     def test_bucket_keeps_its_event_where_rounded_masses_would_take_it_back(self, histogram: MassHistogram) -> None:
         """The masses below two ends are 0.4 and 1 of an event, and then 0.6 and 1.2: rounded, 0 and 1, and then 1."""
@@ -217,14 +190,10 @@ class TestNativeBuckets:
             assert abs(sum(n for end, n in ends(reading).items() if end <= le) - count) <= 3
 
 
-class TestDurationHistogram:
-    def test_is_zero_at_first(self) -> None:
-        assert DurationHistogram([0.1, 1.0]).reading() == HistogramReading((0.1, 1.0), (0, 0, 0), 0.0)
-
-    def test_counts_cumulatively_up_to_and_with_its_edges(self) -> None:
-        histogram = DurationHistogram([0.1, 1.0])
-        for seconds in (0.05, 0.1, 0.5, 1.0, 1.5, 4.0):
-            histogram.observe(seconds)
-        reading = histogram.reading()
-        assert (reading.edges, reading.counts, reading.total) == ((0.1, 1.0), (2, 4, 6), 6)
-        assert reading.sum == pytest.approx(7.15)
+def test_durations_are_counted_cumulatively_up_to_and_with_the_edges() -> None:
+    histogram = DurationHistogram([0.1, 1.0])
+    for seconds in (0.05, 0.1, 0.5, 1.0, 1.5, 4.0):
+        histogram.observe(seconds)
+    reading = histogram.reading()
+    assert (reading.edges, reading.counts, reading.total) == ((0.1, 1.0), (2, 4, 6), 6)
+    assert reading.sum == pytest.approx(7.15)

@@ -125,13 +125,6 @@ class TestHops:
             events.append([window.events for window in reading.windows])
         assert events == [[1, 1], [1, 1], [1, 0], [1, 0], [0, 0]]
 
-    def test_are_not_resolved_below_the_round_trip(self, hops: Hops) -> None:
-        for round_trip, resolved in ((0.05, True), (0.5, False)):
-            hops.count(Hop.CACHE_TO_CLIENT, array(1001.0), bounds((0.1, 0.2)), round_trip)
-            evaluate(hops, 1005)
-            (reading,) = hops.reading()
-            assert {quantile.resolved for window in reading.windows for quantile in window.quantiles} == {resolved}
-
 
 def dated(revisions: IntArray, _: FloatArray) -> Bounds:
     """Measure each event as committed 0.5 to 1 s before it was received."""

@@ -210,9 +210,6 @@ class TestRefine:
         found = np.exp(refined(lognormal(0.02, 0.5), slow, constant(0.3), events=6000).quantiles[:, 0])
         assert found == pytest.approx([0.064, 0.5, 0.3], rel=0.15)
 
-    def test_keeps_all_mass(self) -> None:
-        assert refined(*LAWS).p.sum(axis=1) == pytest.approx(1)
-
     def test_repairs_a_law_of_another_shape(self) -> None:
         """An exponential law has fewer late events than the lognormal law that is nearest to it."""
         found = refined(exponential(0.3), events=6000)

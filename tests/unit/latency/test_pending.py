@@ -13,18 +13,20 @@ from watchslo.latency.pending import Arrivals, HeldEvents, PendingEvents, Sample
 from watchslo.latency.tally import Tally, merge, sum_by_key
 
 
-def taken(events: PendingEvents, time: float, limit: int = 100) -> list[tuple[int, float, int]]:
-    found = events.take_before(time, limit)
-    return [*zip(found.watches.tolist(), found.received.tolist(), found.revisions.tolist(), strict=True)]
+def filled(made: PendingEvents | HeldEvents) -> None:
+    made.add(1, 10.0, [5, 6])
+    made.add(2, 10.5, [7])
+    made.add(1, 11.0, [8])
+
+
+def last(found: Arrivals) -> tuple[int, float, int]:
+    return found.watches.tolist()[-1], found.received.tolist()[-1], found.revisions.tolist()[-1]
 
 
 class TestPendingEvents:
     @pytest.fixture
     def events(self) -> PendingEvents:
-        made = PendingEvents()
-        made.add(1, 10.0, [5, 6])
-        made.add(2, 10.5, [7])
-        made.add(1, 11.0, [8])
+        filled(made := PendingEvents())
         return made
 
     def test_have_a_bound(self, events: PendingEvents, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,21 +40,14 @@ class TestPendingEvents:
         with pytest.raises(OverflowError):
             events.add(3, 12.0, [9, 2**63])
         assert events.add(3, 12.0, [2**63 - 1])
-        assert taken(events, 13.0)[-1] == (3, 12.0, 2**63 - 1)
+        assert last(events.take_before(13.0, 100)) == (3, 12.0, 2**63 - 1)
 
 
 class TestHeldEvents:
     @pytest.fixture
     def held(self) -> HeldEvents:
-        made = HeldEvents()
-        made.add(1, 10.0, [5, 6])
-        made.add(2, 10.5, [7])
-        made.add(1, 11.0, [8])
+        filled(made := HeldEvents())
         return made
-
-    def taken(self, held: HeldEvents, watch: int, time: float, limit: int = 100) -> list[tuple[int, float, int]]:
-        found = held.take_before(watch, time, limit)
-        return [*zip(found.watches.tolist(), found.received.tolist(), found.revisions.tolist(), strict=True)]
 
     def test_have_a_bound(self, held: HeldEvents, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "HELD_EVENTS", 5)
@@ -67,7 +62,7 @@ class TestHeldEvents:
         with pytest.raises(OverflowError):
             held.add(1, 12.0, [9, 2**63])
         assert len(held) == 4
-        assert self.taken(held, 1, 13.0)[-1] == (1, 11.0, 8)
+        assert last(held.take_before(1, 13.0, 100)) == (1, 11.0, 8)
 
 
 def counted(tallies: list[tuple[float, Tally]]) -> dict[float, tuple[list[int], list[int]]]:

@@ -1,7 +1,7 @@
 """A track from arrivals to readings, with a clock of given latencies."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.unit.latency.creators import KnownAges, note
 from tests.unit.latency.one_watch import OneWatch
-from tests.unit.latency.truth import BINS, World, lognormal, simulate
+from tests.unit.latency.truth import BINS
 from watchslo.latency.histogram import MassHistogram
 from watchslo.latency.objective import Objective
 from watchslo.latency.track import UNMEASURED
@@ -256,48 +256,7 @@ def created(track: OneWatch) -> int:
     return reading.total
 
 
-def lived(world: World, seconds: float) -> Iterator[OneWatch]:
-    """Yield a track after each evaluation while it records a world and is sealed every 0.5 s with 1.2 s delay."""
-    order = np.argsort(world.received, kind="stable")
-    received = world.received[order]
-    events = world.bounds.at(order)
-
-    def measure(revisions: IntArray, _: FloatArray) -> Bounds:
-        return events.at(revisions)
-
-    track = OneWatch(BINS, Objective(), 0.0)
-    arrived = 0
-    for now in np.arange(0.5, seconds, 0.5).tolist():
-        until = int(np.searchsorted(received, now))
-        for revision in range(arrived, until):
-            track.record(float(received[revision]), [revision])
-        arrived = until
-        assert track.seal(now - 1.2, len(received), measure, 0.002)
-        if now % 5 == 0:
-            track.evaluate(now)
-            yield track
-
-
 class TestLife:
-    def test_reading_agrees_with_the_truth_and_with_itself(self) -> None:
-        world = simulate(5, lognormal(0.02, 0.4), 6000, seconds=200)
-        last = 0
-        for track in lived(world, 181):
-            reading = track.reading()
-            assert reading.timespan.total >= last
-            assert sum(reading.objective.verdicts.values()) == reading.timespan.total
-            last = reading.timespan.total
-        one, five, _ = reading.windows
-        assert 1600 < one.events < five.events == reading.timespan.total
-        for window, since, until in ((one, 120, 178), (five, 0, 178)):
-            within = (world.received >= since) & (world.received < until)
-            assert window.events == np.count_nonzero(within)
-            for quantile in window.quantiles:
-                true = np.sort(world.latency[within])[math.ceil(round(quantile.q * window.events, 6)) - 1]
-                assert quantile.lower <= true <= quantile.upper
-                assert quantile.estimate == pytest.approx(true, abs=0.02)
-        assert reading.objective.windows == {"good": 2, "bad": 0, "undecided": 0, "no_data": 0}
-
     @settings(max_examples=25)
     @given(st.data())
     def test_every_event_is_counted_once_and_counters_never_decrease(self, data: st.DataObject) -> None:

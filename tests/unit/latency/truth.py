@@ -55,6 +55,13 @@ def bounds_of(counted: Tally, q: float = 0.99) -> Interval:
     return Interval(lower, upper)
 
 
+def cut_by(sent: FloatArray, answered: FloatArray, commit: FloatArray, received: FloatArray) -> Bounds:
+    """Return the intervals that ticks cut, if each tick reads when it is sent, and no event proves another commit."""
+    after = sent.searchsorted(commit)
+    lower, upper = received - np.minimum(received, answered[after]), received - sent[after - 1]
+    return Bounds(lower, upper, lower, upper, np.ones(len(commit), dtype=np.bool_))
+
+
 @dataclass(frozen=True, slots=True)
 class World:
     """True latencies, and the intervals that a clock would cut, in the order of commits."""
@@ -144,9 +151,8 @@ def stalled(begins: float, seconds: float, bunched: int = 0, median: float = 0.0
         commit = np.sort(np.append(rng.uniform(-30, MINUTE_SECONDS, 450), begins + rng.uniform(0, 0.3, bunched)))
         received = np.maximum.accumulate(held(commit) + lognormal(median, 0.5)(rng, len(commit)))
         inside = (received >= 0) & (received < MINUTE_SECONDS)
-        commit, received, tick = commit[inside], received[inside], sent.searchsorted(commit[inside])
-        lower, upper = received - np.minimum(received, seen[tick]), received - sent[tick - 1]
-        bounds = Bounds(lower, upper, lower, upper, np.ones(len(commit), dtype=np.bool_))
+        commit, received = commit[inside], received[inside]
+        bounds = cut_by(sent, seen, commit, received)
         at = (seen >= -1.0) & (sent <= MINUTE_SECONDS + 10)
         return World(received - commit, received, bounds), AnsweredTicks(-1.0, MINUTE_SECONDS, sent[at], seen[at])
 
