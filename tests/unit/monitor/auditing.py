@@ -13,7 +13,7 @@ from typing import Any, Self, cast
 import structlog
 import yaml
 
-from tests.unit.monitor.cluster import EVENTS, NODES, PODS, START_REVISION, Cluster, Watch, line, nowhere
+from tests.unit.monitor.cluster import GONE, PODS, RESOURCES, START_REVISION, Cluster, Watch, line, nowhere
 from tests.unit.monitor.scene import Scene, counts, pause, shown
 from watchslo.kube.call import OnSent, Selectors, request_class
 from watchslo.kube.limiter import Limiter
@@ -30,8 +30,6 @@ from watchslo.watch.selection import Selection
 
 HOUR_SECONDS = 3600.0
 REOPENING_SECONDS = 1.0
-GONE = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}\n'
-RESOURCES = {one.key: one for one in (PODS, NODES, EVENTS)}
 
 
 class FakeWatch:
@@ -311,8 +309,17 @@ def cluster_of(*resources: Resource) -> tuple[Past, FakeWatch]:
 class Audits:
     """An auditor that runs."""
 
-    def __init__(self, past: Past, seed: int = 1, budget: float = 2.0, *, replays: bool = False) -> None:
+    def __init__(
+        self,
+        past: Past,
+        seed: int = 1,
+        budget: float = 2.0,
+        *,
+        replays: bool = False,
+        changing: Resource | None = None,
+    ) -> None:
         self.past = past
+        self._changing = changing  # another resource of the same storage, that changes all the time
         self.budget = budget
         self.is_late = False
         self.replays = replays
@@ -335,12 +342,15 @@ class Audits:
 
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self.auditor.run())
+        self._churn = asyncio.create_task(churn(self.past, self._changing)) if self._changing else None
         return self
 
     async def __aexit__(self, *_: object) -> None:
         assert not self._task.done()
-        self._task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        tasks = [task for task in (self._task, self._churn) if task]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         assert not self.past.open_watches()
 
     @property

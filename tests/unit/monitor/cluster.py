@@ -38,6 +38,7 @@ PODS = Resource("", "v1", "pods", namespaced=True)
 NODES = Resource("", "v1", "nodes", namespaced=False)
 CONFIGMAPS = Resource("", "v1", "configmaps", namespaced=True)
 EVENTS = Resource("", "v1", "events", namespaced=True)
+RESOURCES = {one.key: one for one in (PODS, NODES, CONFIGMAPS, EVENTS)}
 ANSWER_SECONDS = 0.002
 SLOW_SECONDS = 3.5
 PIECE_BYTES = 100
@@ -112,6 +113,15 @@ class Watch:
 
 
 STATUS = {Reason.THROTTLED: 429}
+
+
+def error(code: int, reason: str, message: str | None = None) -> bytes:
+    """Return the line of an error in a watch."""
+    status = {"kind": "Status", "code": code, "reason": reason} | ({"message": message} if message else {})
+    return json.dumps({"type": "ERROR", "object": status}).encode() + b"\n"
+
+
+GONE = error(410, "Expired")
 
 
 def line(type_: str, revision: int | str, created: str | None = None, namespace: str | None = None) -> bytes:
@@ -306,10 +316,8 @@ class Door:
             return
         is_kine, compacted = self.cluster.is_kine, self.cluster.compacted
         if watch.revision < compacted - (not is_kine):
-            status = {"kind": "Status", "code": 410, "reason": "Expired", "message": COMPACTED}
-            refusal = json.dumps({"type": "ERROR", "object": status}).encode() + b"\n"
             wait = self.cluster.refuses_within if is_kine else RESYNC_SECONDS - time.monotonic() % RESYNC_SECONDS
-            asyncio.get_running_loop().call_later(wait, watch.send, refusal)
+            asyncio.get_running_loop().call_later(wait, watch.send, error(410, "Expired", COMPACTED))
         self.cluster.begun.append((watch.revision, self.cluster.revision_of(watch.resource)))
         closes = is_kine and self.cluster.refuses_future and watch.revision > self.cluster.revision_of(watch.resource)
         asyncio.get_running_loop().call_later(0.0 if closes else seconds, watch.send)
@@ -323,11 +331,8 @@ class Door:
         """Send the events since a revision; or a 410, then return False."""
         uncached = watch.resource.key in self.cluster.uncached
         if watch.revision < (self.cluster.compacted if uncached else self.cluster.oldest):
-            message = f"too old resource version: {watch.revision} ({self.cluster.oldest})"
-            if uncached:
-                message = COMPACTED
-            status = {"kind": "Status", "code": 410, "reason": "Expired", "message": message}
-            watch.send(json.dumps({"type": "ERROR", "object": status}).encode() + b"\n")
+            too_old = f"too old resource version: {watch.revision} ({self.cluster.oldest})"
+            watch.send(error(410, "Expired", COMPACTED if uncached else too_old))
             return False
         hidden = self.cluster.hidden_at[_host(self.name)]
         for resource, revision, event in self.cluster.history:

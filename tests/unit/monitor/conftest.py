@@ -11,7 +11,7 @@ from tests.conftest import GOLDEN
 from tests.support.loop import JumpingLoop
 from tests.support.transcripts import replay
 from tests.unit.monitor.cluster import Cluster, Log
-from tests.unit.monitor.inside import set_clocks
+from tests.unit.monitor.inside import serve, set_clocks
 from tests.unit.monitor.scene import Play, Scene, Stage
 
 
@@ -32,8 +32,7 @@ async def jumping_time(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     """Return the cluster that every `Apiserver` created from now on talks to."""
     made = Cluster()
-    monkeypatch.setattr("watchslo.monitor.apiservers.apiserver.Client", made.client)
-    monkeypatch.setattr("watchslo.kube.connections.new_session", made.session)
+    serve(made, monkeypatch)
     return made
 
 

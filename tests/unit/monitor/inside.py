@@ -39,6 +39,12 @@ def set_clocks(loop: asyncio.AbstractEventLoop, patched: pytest.MonkeyPatch) -> 
     patched.setattr("watchslo.monitor.tasks.lag.suspended_seconds", lambda: 0.0)
 
 
+def serve(cluster: Cluster, patched: pytest.MonkeyPatch) -> None:
+    """Let every `Apiserver` that is created from now on talk to a cluster."""
+    patched.setattr("watchslo.monitor.apiservers.apiserver.Client", cluster.client)
+    patched.setattr("watchslo.kube.connections.new_session", cluster.session)
+
+
 def at_once(work: Coroutine[Any, Any, T]) -> T:
     """Return the result of a coroutine that waits for nothing."""
     try:
@@ -69,9 +75,11 @@ def verified() -> CredentialSource:
 class Running:
     """A supervisor that runs."""
 
-    def __init__(self, made: Config, delay: float = 0.0, credentials: CredentialSource | None = None) -> None:
+    def __init__(
+        self, made: Config, delay: float = 0.0, credentials: CredentialSource | None = None, *, replay: bool = False
+    ) -> None:
         usual = verified if made.kubernetes.apiservers == "each" else nowhere
-        self.supervisor = Supervisor(made, credentials or usual(), BUILD, lambda: 0.5, delay=delay)
+        self.supervisor = Supervisor(made, credentials or usual(), BUILD, lambda: 0.5, delay=delay, replay=replay)
         self.stop = asyncio.Event()
 
     def snapshot(self) -> Snapshot:
@@ -94,9 +102,14 @@ class Running:
 
 @asynccontextmanager
 async def running(
-    made: Config, start: float = STARTED_SECONDS, delay: float = 0.0, credentials: CredentialSource | None = None
+    made: Config,
+    start: float = STARTED_SECONDS,
+    delay: float = 0.0,
+    credentials: CredentialSource | None = None,
+    *,
+    replay: bool = False,
 ) -> AsyncIterator[Running]:
-    run = Running(made, delay, credentials)
+    run = Running(made, delay, credentials, replay=replay)
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(run.supervisor.run(run.stop))
         await asyncio.sleep(start)

@@ -1,18 +1,16 @@
 """The auditor against a cluster in memory: withheld events are found in time, and idle watches raise no alarm."""
 
 import asyncio
-import contextlib
 import itertools
 import json
 import random
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
 
 from tests.unit.monitor.auditing import (
-    GONE,
     HOUR_SECONDS,
     REOPENING_SECONDS,
     Audits,
@@ -22,7 +20,7 @@ from tests.unit.monitor.auditing import (
     cluster_of,
     when,
 )
-from tests.unit.monitor.cluster import EVENTS, NODES, PODS, Log, line
+from tests.unit.monitor.cluster import EVENTS, GONE, NODES, PODS, Log, error, line
 from watchslo.clock.tick_schedule import SLOWEST_SECONDS
 from watchslo.model import Reading, Resource
 from watchslo.monitor.checks.short_watches import MOST_EVENTS
@@ -205,22 +203,6 @@ async def test_stall_is_found_within_the_stated_time_though_bookmarks_came(seed:
 # Where audits begin
 
 
-@contextlib.asynccontextmanager
-async def churn(past: Past, gap: float = 0.2) -> AsyncIterator[None]:
-    """Change another resource of the same storage all the time."""
-
-    async def write_others() -> None:
-        while True:
-            past.commit(NODES)
-            await asyncio.sleep(gap)
-
-    writing = asyncio.create_task(write_others())
-    try:
-        yield
-    finally:
-        writing.cancel()
-
-
 def uncached() -> tuple[Past, FakeWatch]:
     """Return a cluster with one watch of a resource without a watch cache, dated by two ticks a second."""
     past = Past(EVENTS)
@@ -232,7 +214,7 @@ def uncached() -> tuple[Past, FakeWatch]:
 async def test_restored_storage_is_audited_from_its_revision() -> None:
     """A second watch from a revision of the future would show nothing until that is reached."""
     past, stream = uncached()
-    async with churn(past), Audits(past) as audits:
+    async with Audits(past, changing=NODES) as audits:
         await asyncio.sleep(60.0)
         past.revision -= 200
         stream.revision = past.revision
@@ -252,7 +234,7 @@ async def test_cached_watch_is_proven_idle_only_by_the_apiserver_that_answered_t
     """Another apiserver at the same address may be behind."""
     past = Past(PODS)
     past.apiserver.set_peers(peers)
-    async with churn(past), Audits(past) as audits:
+    async with Audits(past, changing=NODES) as audits:
         await asyncio.sleep(600.0)
         assert audits.found == {AuditResult.IDLE}
     assert (max(past.since) < 100) is begins_late
@@ -260,7 +242,7 @@ async def test_cached_watch_is_proven_idle_only_by_the_apiserver_that_answered_t
 
 async def test_search_of_an_uncached_watch_does_not_begin_far_in_the_past() -> None:
     past, stream = uncached()
-    async with churn(past), Audits(past) as audits:
+    async with Audits(past, changing=NODES) as audits:
         for _ in range(300):
             past.commit(EVENTS)
             await asyncio.sleep(4.0)
@@ -546,10 +528,9 @@ async def test_past_that_the_apiserver_drops_is_searched_from_the_oldest_revisio
         past.commit()
     oldest, shown = past.revision - 250, past.shown
     message = f"too old resource version: 1 ({oldest})" if named else "too old"
-    status = {"kind": "Status", "code": 410, "reason": "Expired", "message": message}
 
     def expired(resource: Resource, after: int) -> Sequence[int]:
-        past.said = json.dumps({"type": "ERROR", "object": status}).encode() + b"\n" if after < oldest else None
+        past.said = error(410, "Expired", message) if after < oldest else None
         return shown(resource, after)
 
     monkeypatch.setattr(past, "shown", expired)
@@ -585,8 +566,7 @@ async def test_oldest_revision_that_expires_before_the_search_is_followed(monkey
 
     def expired(resource: Resource, after: int) -> Sequence[int]:
         now = next(oldest)
-        status = {"code": 410, "reason": "Expired", "message": f"too old resource version: 1 ({now})"}
-        past.said = json.dumps({"type": "ERROR", "object": status}).encode() + b"\n" if after < now else None
+        past.said = error(410, "Expired", f"too old resource version: 1 ({now})") if after < now else None
         return shown(resource, after)
 
     monkeypatch.setattr(past, "shown", expired)

@@ -5,7 +5,7 @@ import contextlib
 import re
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,7 +14,7 @@ import pytest
 
 from tests.conftest import GOLDEN
 from tests.support.transcripts import calls, replay
-from tests.unit.monitor.cluster import CONFIGMAPS, EVENTS, NODES, PODS, Log
+from tests.unit.monitor.cluster import NODES, PODS, RESOURCES, Log
 from tests.unit.monitor.scene import CallScene, Play
 from watchslo.clock.cache import CacheClock
 from watchslo.kube.client import CLOSED
@@ -22,7 +22,7 @@ from watchslo.latency.bins import Bins
 from watchslo.latency.objective import Objective
 from watchslo.latency.own_delay import OwnDelays
 from watchslo.latency.track import Track
-from watchslo.model import Reading, Resource, Source
+from watchslo.model import Reading, Resource
 from watchslo.monitor.checks.cache_prober import (
     REFUSED_SECONDS,
     TURN_SECONDS,
@@ -34,52 +34,20 @@ from watchslo.monitor.tasks.task_supervisor import RESTART_SECONDS
 from watchslo.monitor.watches.watch_statistics import WatchStatistics
 from watchslo.watch.failure import Failure, Phase, Reason, because
 
-A1, A2, A3 = (("a", resource) for resource in ("configmaps", "nodes", "pods"))
-B1, B2 = (("b", resource) for resource in ("configmaps", "nodes"))
-C1 = ("c", "configmaps")
-IDLE, ASKED = Want(), Want(asked=True)
 BUDGET = 5.0
-RESOURCES = {one.key: one for one in (PODS, NODES, CONFIGMAPS, EVENTS)}
 
 
-def late_by(lateness: float = 1.0, *, asked: bool = False) -> Want:
-    return Want(needed=True, asked=asked, lateness=lateness)
-
-
-class TestRota:
-    @pytest.mark.parametrize(
-        ("wants", "chosen"),
-        [
-            ({}, ()),
-            ({A1: IDLE, B1: IDLE}, ()),
-            ({A1: late_by()}, (A1,)),
-            ({A1: ASKED}, (A1,)),
-            ({A1: late_by(1), B1: late_by(2)}, (B1, A1)),
-            ({A1: late_by(1), A2: late_by(2)}, (A2, A1)),
-            ({A1: late_by(1), A2: late_by(3), A3: late_by(2)}, (A2, A3)),
-            # one of each apiserver before a second of any
-            ({A1: late_by(3), A2: late_by(2), B1: late_by(1)}, (A1, B1)),
-            ({A1: late_by(1), A2: late_by(3), B1: late_by(2), C1: late_by(2.5)}, (A2, C1)),
-            ({A1: ASKED, A2: ASKED, B1: ASKED}, (A1, B1)),
-            # late watches before configured ones
-            ({A1: ASKED, B1: late_by(0)}, (B1, A1)),
-            ({A1: ASKED, B1: late_by(1), B2: late_by(2)}, (B2, B1)),
-            ({A1: late_by(1, asked=True), B1: late_by(2)}, (B1, A1)),
-            # a watch that needs its hops, with unknown lateness
-            ({A1: late_by(0), B1: late_by(0.3), C1: late_by(0.2)}, (B1, C1)),
-        ],
+def test_rota_gives_each_cache_a_turn() -> None:
+    rota, turns = (
+        Rota(),
+        dict.fromkeys((("a", "pods"), ("a", "nodes"), ("a", "leases"), ("b", "pods"), ("b", "nodes")), 0),
     )
-    def test_rota_chooses_two_caches(self, wants: Mapping[Source, Want], chosen: tuple[Source, ...]) -> None:
-        assert Rota().choose(wants, 1000.0) == chosen
-
-    def test_rota_gives_each_cache_a_turn(self) -> None:
-        rota, turns = Rota(), dict.fromkeys((A1, A2, A3, B1, B2), 0)
-        wants = {source: late_by(number) for number, source in enumerate(turns)}
-        for second in range(10 * round(TURN_SECONDS)):
-            for source in rota.choose(wants, 1000.0 + second):
-                turns[source] += 1
-        assert set(turns.values()) <= {round(count * TURN_SECONDS) for count in (3, 4, 5, 6)}
-        assert sum(turns.values()) == 20 * TURN_SECONDS
+    wants = {source: Want(needed=True, lateness=number) for number, source in enumerate(turns)}
+    for second in range(10 * round(TURN_SECONDS)):
+        for source in rota.choose(wants, 1000.0 + second):
+            turns[source] += 1
+    assert set(turns.values()) <= {round(count * TURN_SECONDS) for count in (3, 4, 5, 6)}
+    assert sum(turns.values()) == 20 * TURN_SECONDS
 
 
 class Apiserver:
@@ -267,14 +235,18 @@ class CacheScene(CallScene):
 
 
 class Choices(Rota):
-    """A rota that is driven by text; a need is written as `a/pods:1`, a configured cache as `a/pods:?`."""
+    """A rota that is driven by text; a need is written as `a/pods:1`, a configured one as `a/pods:?`, both as `1?`."""
+
+    def afresh(self, *wants: str) -> str:
+        """Return the caches that a rota chooses first."""
+        return Choices().at(0.0, *wants)
 
     def at(self, seconds: float, *wants: str) -> str:
         """Return the caches that are chosen, in order."""
-        split = (re.split("[/:]", want) for want in wants)
-        made = {
-            (name, key): ASKED if late == "?" else late_by(float(late)) if late else IDLE for name, key, late in split
-        }
+        made = {}
+        for name, key, need in (re.split("[/:]", want) for want in wants):
+            late = need.removesuffix("?")
+            made[name, key] = Want(needed=bool(late), asked=need.endswith("?"), lateness=float(late or 0.0))
         return " ".join(map("/".join, self.choose(made, 1000.0 + seconds))) or "none"
 
 

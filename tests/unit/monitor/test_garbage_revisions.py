@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from tests.support.garbled import garbled, may_be_an_event
-from tests.unit.monitor.cluster import PODS, START_REVISION, Cluster, Door, line
+from tests.unit.monitor.cluster import GONE, PODS, START_REVISION, Cluster, Door, line
 from tests.unit.monitor.inside import config, keep_writing, running
 from watchslo.config.model import Config
 from watchslo.kube.call import Page
@@ -21,7 +21,6 @@ from watchslo.watch.failure import Failure
 LARGEST = 2**63 - 1
 FAR_AHEAD = 10**12  # of a counter: as much as a busy cluster writes in years
 RECOVERED_SECONDS = 30.0
-EXPIRED = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}\n'
 
 
 def garbage(type_: str, revision: int) -> bytes:
@@ -70,7 +69,7 @@ async def test_watch_starts_over_after_a_list_of_a_revision_far_ahead(
         writing = tasks.create_task(keep_writing(cluster, PODS, seconds=200))
         if later:
             left.append(FAR_AHEAD)
-            cluster.send(PODS, EXPIRED)
+            cluster.send(PODS, GONE)
         await asyncio.sleep(RECOVERED_SECONDS)
         before = run.stream("pods")
         await asyncio.sleep(10)

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import math
 import random
 import time
@@ -14,7 +13,7 @@ from typing import Any, Self, cast
 
 import pytest
 
-from tests.unit.monitor.cluster import ANSWER_SECONDS, COMPACTED, CONFIGMAPS, EVENTS, NODES, PODS, Watch, line
+from tests.unit.monitor.cluster import ANSWER_SECONDS, COMPACTED, EVENTS, PODS, RESOURCES, Watch, error, line
 from tests.unit.monitor.scene import CallScene, Play, counts
 from watchslo.kube.call import NOTHING, OnSent, Page, Selectors
 from watchslo.kube.representation import Representation
@@ -39,7 +38,6 @@ HOUR_SECONDS = 3600.0
 BEGAN = 1_000_000  # the first revision
 WELCOME_SECONDS = 30.0  # within which a busy resource has a reading
 WINDOW_SECONDS = 100.0
-RESOURCES = {one.key: one for one in (PODS, NODES, CONFIGMAPS, EVENTS)}
 
 
 class FakeWatch:
@@ -210,11 +208,6 @@ class Caches:
 def _gone(message: str) -> tuple[Any, ...]:
     expired = because(Reason.EXPIRED)
     return expired.reason, expired.closed, expired.action, message
-
-
-def error(code: int, reason: str, message: str) -> bytes:
-    status = {"kind": "Status", "code": code, "reason": reason, "message": message}
-    return json.dumps({"type": "ERROR", "object": status}).encode() + b"\n"
 
 
 class At:

@@ -3,10 +3,8 @@
 import asyncio
 
 from tests.unit.monitor.cluster import Cluster, line
-from tests.unit.monitor.inside import running
-from tests.unit.monitor.scene import CallScene, Play, shown
-from tests.unit.monitor.test_watch_session import SAID, Parts
-from watchslo.config.model import Config
+from tests.unit.monitor.scene import Play, shown
+from tests.unit.monitor.test_watch_session import SAID, Parts, PartsScene
 from watchslo.kube.representation import Representation
 from watchslo.monitor.watches.reference_watch import ReferenceWatch
 from watchslo.monitor.watches.watch_session import WatchSession
@@ -25,31 +23,20 @@ class Pair:
         self.reference = ReferenceWatch(self.parts.watch.identity, self.parts.statistics, lambda: 0.5)
 
 
-class ReferenceScene(CallScene):
+class ReferenceScene(PartsScene):
     """A pair of watches; what happens to one of them begins with `small` or `full`."""
 
     def __init__(self, _: str) -> None:
         super().__init__()
-        self._cluster = Cluster()
-        self._patches.setattr("watchslo.monitor.apiservers.apiserver.Client", self._cluster.client)
-        self._patches.setattr("watchslo.kube.connections.new_session", self._cluster.session)
         self._pair = self.now(Pair)
-        self._of: dict[str, WatchSession | ReferenceWatch] = {
-            "small": self._pair.parts.session,
-            "full": self._pair.reference,
-        }
 
-    async def _run(self) -> None:
-        await asyncio.gather(*(one.run() for one in self._of.values()))
+    @property
+    def _sessions(self) -> tuple[WatchSession, ReferenceWatch]:
+        return self._pair.parts.session, self._pair.reference
 
     async def _shut_down(self) -> None:
-        for one in self._of.values():
-            one.halt(Reason.SHUTDOWN)
-        async with asyncio.timeout(1):
-            await asyncio.gather(*self._tasks)
-        await self._pair.reference.run()  # it is over
         await super()._shut_down()
-        assert not self._cluster.open_watches()
+        await self._pair.reference.run()  # it is over
 
     async def _wait(self, seconds: float) -> None:
         """Wait, with heartbeats."""
@@ -74,24 +61,15 @@ class ReferenceScene(CallScene):
             if (watch.representation in WHOLE) == (which == "full"):
                 watch.send(SAID.get(str(what)) or line("MODIFIED", int(what)))
 
-    def refuse(self, kind: str, reason: str) -> None:
-        self._cluster.fail(Reason(reason), kind)
-
-    def allow(self) -> None:
-        self._cluster.failures.clear()
-
     def reopen(self) -> None:
         self._pair.reference.reopen(Reason.ROTATED)
 
     def restore(self, revision: int) -> None:
         """Restore the storage, and begin again."""
         self._cluster.revision = revision
-        for one in self._of.values():
+        for one in self._sessions:
             one.start_over()
         self._pair.parts.statistics.drop_unsealed()
-
-    def revision(self, revision: int) -> None:
-        self._cluster.revision = revision
 
     def watches(self) -> list[str]:
         return [f"{watch.representation} from {watch.revision}" for watch in self._cluster.open_watches()]
@@ -133,20 +111,3 @@ async def test_crash_is_followed_by_a_new_watch(cluster: Cluster) -> None:
 
 def _crash(batch: Batch) -> None:
     raise ZeroDivisionError(batch)
-
-
-def referencing(*, on: bool = True) -> Config:
-    return Config.model_validate({"watch": [{"resource": "pods", "creation": False, "reference": on}]})
-
-
-class TestMonitor:
-    """The whole monitor, with a watch of pods that has a reference."""
-
-    async def test_both_connections_are_replaced_after_a_suspend(self, cluster: Cluster) -> None:
-        async with running(referencing()) as run:
-            before = cluster.open_watches()
-            run.supervisor.lag.broken.set()
-            await asyncio.sleep(5)
-            after = cluster.open_watches()
-        assert len(before) == len(after) == 2
-        assert not any(one is other for one in before for other in after)

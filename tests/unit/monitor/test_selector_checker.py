@@ -94,56 +94,58 @@ async def test_nothing_is_checked_unless_events_are_read_a_second_time() -> None
     assert checks(past.web) == 0
 
 
-async def meet(past: Labelled, labels: dict[str, str], *faults: set[int]) -> None:
+async def meet(past: Labelled, labels: dict[str, str], *faults: str) -> None:
     """Change pods for a minute; the faults apply to one change of a pod with these labels."""
     async with Audits(past) as audits:
         audits.replays = True
         await alternate(past, 20)
-        for revisions in faults:
-            revisions.add(past.revision + 1)
+        for fault in faults:
+            getattr(past, fault).add(past.revision + 1)
         past.change(labels)
         await alternate(past, 40)
 
 
-async def test_event_that_the_selectors_exclude_is_a_violation() -> None:
+NOTHING: dict[str, int] = {}
+FILTERED, RELIABLE = {"filtered": 1}, {"reliable": 1}
+
+
+@pytest.mark.parametrize(
+    ("labels", "faults", "of_web", "of_everything"),
+    [
+        (DB, ["leaked"], FILTERED, NOTHING),
+        (WEB, ["hidden"], FILTERED, NOTHING),
+        (WEB, ["lost"], RELIABLE, RELIABLE),
+        # A deleted object may have stopped matching before.
+        (WEB, ["hidden", "deleted"], NOTHING, NOTHING),
+    ],
+    ids=[
+        "excluded event is shown",
+        "selected event is not shown",
+        "both watches lost it",
+        "deleted event is not shown",
+    ],
+)
+async def test_violation_is_that_of_the_selectors_only_if_watches_with_them_show_it(
+    labels: dict[str, str], faults: list[str], of_web: dict[str, int], of_everything: dict[str, int]
+) -> None:
     past = Labelled()
-    await meet(past, DB, past.leaked)
-    assert past.web.violated == {"filtered": 1}
-    assert past.everything.violated == {}
-
-
-async def test_selected_event_that_no_watch_with_the_selectors_shows_is_a_violation() -> None:
-    past = Labelled()
-    await meet(past, WEB, past.hidden)
-    assert past.web.violated == {"filtered": 1}
-    assert past.everything.violated == {}
-
-
-async def test_selected_event_that_the_watch_lost_is_no_fault_of_the_selectors() -> None:
-    past = Labelled()
-    await meet(past, WEB, past.lost)
-    assert past.web.violated == past.everything.violated == {"reliable": 1}  # both lost it
-
-
-async def test_deleted_object_may_have_stopped_matching_before() -> None:
-    past = Labelled()
-    await meet(past, WEB, past.hidden, past.deleted)
-    assert past.web.violated == {}
+    await meet(past, labels, *faults)
+    assert (past.web.violated, past.everything.violated) == (of_web, of_everything)
 
 
 async def test_watch_of_unproven_revisions_is_not_judged() -> None:
     past = Labelled()
     past.web.measured = False
-    await meet(past, DB, past.leaked)
+    await meet(past, DB, "leaked")
     assert past.web.violated == {}
 
 
 async def test_selection_that_is_not_exact_shows_only_what_should_not_have_come() -> None:
     past = Labelled()
     past.web.selection = selection_of(None, "spec.nodeName=n", SELECTOR)
-    await meet(past, WEB, past.hidden)
+    await meet(past, WEB, "hidden")
     assert past.web.violated == {}
-    await meet(past, DB, past.leaked)
+    await meet(past, DB, "leaked")
     assert past.web.violated == {"filtered": 1}
 
 

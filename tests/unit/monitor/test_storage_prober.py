@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -24,33 +25,30 @@ async def found(cluster: Cluster) -> StorageKind | Failure:
     return await find_kind(cluster, "default")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("compacted", [3, 57, 99, 100])
-async def test_etcd_is_known_by_its_refusals(cluster: Cluster, compacted: int) -> None:
-    cluster.compacted = compacted
-    assert await found(cluster) is SEQUENCE
+OLD_KINE = {"is_kine": True, "refuses_future": False}
+STORAGES: dict[str, tuple[dict[str, Any], StorageKind]] = {
+    **{f"etcd compacted at {at}": ({"compacted": at}, SEQUENCE) for at in (3, 57, 99, 100)},
+    "etcd without compaction": ({"compacted": 0, "refuses_future": False}, UNKNOWN),
+    **{f"old kine compacted at {at}": ({**OLD_KINE, "compacted": at}, KINE) for at in (3, 57, 99, 100)},
+    # However long its database takes.
+    **{
+        f"slow old kine compacted at {at}": ({**OLD_KINE, "compacted": at, "refuses_within": 0.3}, KINE)
+        for at in (3, 57, 99, 100)
+    },
+    "old kine without compaction": ({**OLD_KINE, "compacted": 0}, UNKNOWN),
+    **{f"kine compacted at {at}": ({"is_kine": True, "compacted": at}, KINE) for at in (0, 57)},
+    # Events may have a watch cache, which refuses at once as kine does.
+    "etcd behind a watch cache": ({"compacted": 50, "oldest": 80, "uncached": set()}, UNKNOWN),
+}
+
+
+@pytest.mark.parametrize(("facts", "kind"), STORAGES.values(), ids=STORAGES)
+async def test_storage_is_known_by_its_refusals_and_by_the_future(
+    cluster: Cluster, facts: dict[str, Any], kind: StorageKind
+) -> None:
+    vars(cluster).update(facts)
+    assert await found(cluster) is kind
     assert cluster.count("detect_storage") <= MOST_REQUESTS
-
-
-@pytest.mark.parametrize("seconds", [0.004, 0.3])
-@pytest.mark.parametrize("compacted", [3, 57, 99, 100])
-async def test_old_kine_is_known_by_its_refusals(cluster: Cluster, compacted: int, seconds: float) -> None:
-    """However long its database takes."""
-    cluster.is_kine, cluster.refuses_future, cluster.compacted = True, False, compacted
-    cluster.refuses_within = seconds
-    assert await found(cluster) is KINE
-    assert cluster.count("detect_storage") <= MOST_REQUESTS
-
-
-@pytest.mark.parametrize("compacted", [0, 57])
-async def test_kine_is_known_by_the_future(cluster: Cluster, compacted: int) -> None:
-    cluster.is_kine, cluster.compacted = True, compacted
-    assert await found(cluster) is KINE
-
-
-@pytest.mark.parametrize("is_kine", [True, False])
-async def test_storage_without_compaction_is_unknown(cluster: Cluster, is_kine: bool) -> None:  # noqa: FBT001
-    cluster.is_kine, cluster.refuses_future, cluster.compacted = is_kine, False, 0
-    assert await found(cluster) is UNKNOWN
 
 
 @pytest.mark.parametrize("compacted", [0, 2, 3, 999_000, 1_000_000])
@@ -67,12 +65,6 @@ async def test_no_watch_reads_the_past(
     await found(cluster)
     assert all(begun < cluster.compacted - 1 or begun >= newest for begun, newest in cluster.begun)
     assert cluster.begun
-
-
-async def test_refusal_by_a_watch_cache_is_no_proof_of_kine(cluster: Cluster) -> None:
-    """Events may have a watch cache, which refuses at once as kine does."""
-    cluster.compacted, cluster.oldest, cluster.uncached = 50, 80, set()
-    assert await found(cluster) is UNKNOWN
 
 
 async def test_commit_times_are_not_asked_further(cluster: Cluster) -> None:

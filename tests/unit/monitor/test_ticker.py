@@ -7,7 +7,7 @@ from random import Random
 import pytest
 import structlog
 
-from tests.unit.monitor.cluster import CONFIGMAPS, EVENTS, PODS
+from tests.unit.monitor.cluster import EVENTS, RESOURCES
 from tests.unit.monitor.scene import CallScene, Play, shown
 from watchslo.clock.burst import Burst, BurstBudget
 from watchslo.clock.tick_schedule import AT_ONCE, TickSchedule
@@ -17,8 +17,6 @@ from watchslo.monitor.clocks.ticker import Ticker
 from watchslo.monitor.tasks.failure_log import FailureLog
 from watchslo.snapshot import BurstReason, BurstWish
 from watchslo.watch.failure import Failure, Phase, Reason, because
-
-RESOURCES = {one.key: one for one in (EVENTS, PODS, CONFIGMAPS)}
 
 
 class Server:

@@ -48,16 +48,14 @@ async def test_server_without_numbers_is_named(cluster: Cluster) -> None:
     assert (headline.level, headline.text) == ("unknown", expected)
 
 
-@pytest.mark.parametrize("reason", [Reason.GARBAGE, Reason.UNEXPECTED_STATUS, Reason.FORBIDDEN, Reason.INVALID])
-async def test_unusable_answers_are_no_silence(cluster: Cluster, reason: Reason) -> None:
+UNUSABLE = (Reason.GARBAGE, Reason.UNEXPECTED_STATUS, Reason.FORBIDDEN, Reason.INVALID)
+
+
+@pytest.mark.parametrize(
+    ("reason", "causes"), [*((reason, []) for reason in UNUSABLE), (Reason.SERVER_ERROR, ["storage_slow"])]
+)
+async def test_only_errors_of_the_storage_are_silence(cluster: Cluster, reason: Reason, causes: list[str]) -> None:
     cluster.fail(reason, "tick")
     async with running(config("pods", "configmaps")) as run:
         await keep_writing(cluster, PODS, seconds=90)
-        assert run.snapshot().causes == ()
-
-
-async def test_errors_of_the_storage_are_silence(cluster: Cluster) -> None:
-    cluster.fail(Reason.SERVER_ERROR, "tick")
-    async with running(config("pods", "configmaps")) as run:
-        await keep_writing(cluster, PODS, seconds=90)
-        assert [one.cause for one in run.snapshot().causes] == ["storage_slow"]
+        assert [one.cause for one in run.snapshot().causes] == causes

@@ -4,6 +4,7 @@ import asyncio
 import json
 import math
 import time
+from abc import abstractmethod
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,7 +14,8 @@ from typing import Any, cast
 import pytest
 import yaml
 
-from tests.unit.monitor.cluster import PODS, Cluster, Log, Watch, line, nowhere
+from tests.unit.monitor.cluster import GONE, PODS, Cluster, Log, Watch, line, nowhere
+from tests.unit.monitor.inside import serve
 from tests.unit.monitor.scene import CallScene, Play, shown
 from tests.unit.monitor.transcript import figure_at
 from watchslo.clock.burst import Burst, BurstBudget
@@ -38,6 +40,7 @@ from watchslo.monitor.protocol.watch_identity import WatchIdentity
 from watchslo.monitor.readings import read_apiserver, read_watch
 from watchslo.monitor.tasks.lag import Lag
 from watchslo.monitor.watches.monitored_watch import MonitoredWatch
+from watchslo.monitor.watches.reference_watch import ReferenceWatch
 from watchslo.monitor.watches.watch_session import WatchSession
 from watchslo.monitor.watches.watch_statistics import WatchStatistics
 from watchslo.snapshot import ApiserverRole, WatchReading
@@ -48,9 +51,8 @@ from watchslo.watch.messages import Batch
 from watchslo.watch.transitions import State
 
 MEBIBYTE = 2**20
-ERROR_410 = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}\n'
 SAID: dict[str, bytes | Failure] = {
-    "410": ERROR_410,
+    "410": GONE,
     "end": ENDED,
     "reset": because(Reason.RESET),
     "html": b"<html>\n",
@@ -147,26 +149,53 @@ async def open_watch(cluster: Cluster, **watch: Any) -> AsyncIterator[tuple[Part
     assert parts.session.state is State.HALTED
 
 
-class SessionScene(CallScene):
-    """A watch of pods; a transcript begins with its options."""
+class PartsScene(CallScene):
+    """A watch of pods, or several, against a cluster."""
 
-    def __init__(self, beginning: str) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self._cluster = Cluster()
-        self._patches.setattr("watchslo.monitor.apiservers.apiserver.Client", self._cluster.client)
-        self._patches.setattr("watchslo.kube.connections.new_session", self._cluster.session)
-        options = (word.partition("=") for word in beginning.split()[1:])
-        self._parts = self.now(lambda: Parts(**{name: yaml.safe_load(value) for name, _, value in options}))
+        serve(self._cluster, self._patches)
+
+    @property
+    @abstractmethod
+    def _sessions(self) -> tuple[WatchSession | ReferenceWatch, ...]: ...
 
     async def _run(self) -> None:
-        await self._parts.session.run()
+        await asyncio.gather(*(one.run() for one in self._sessions))
 
     async def _shut_down(self) -> None:
-        self._parts.session.halt(Reason.SHUTDOWN)
+        for one in self._sessions:
+            one.halt(Reason.SHUTDOWN)
         async with asyncio.timeout(1):
             await asyncio.gather(*self._tasks)
         await super()._shut_down()
         assert not self._cluster.open_watches()
+
+    def refuse(self, kind: str, reason: str) -> None:
+        self._cluster.fail(Reason(reason), kind)
+
+    def allow(self) -> None:
+        self._cluster.failures.clear()
+
+    def revision(self, revision: int) -> None:
+        self._cluster.revision = revision
+
+
+class SessionScene(PartsScene):
+    """A watch of pods; a transcript begins with its options."""
+
+    def __init__(self, beginning: str) -> None:
+        super().__init__()
+        options = (word.partition("=") for word in beginning.split()[1:])
+        self._parts = self.now(lambda: Parts(**{name: yaml.safe_load(value) for name, _, value in options}))
+
+    @property
+    def _sessions(self) -> tuple[WatchSession, ...]:
+        return (self._parts.session,)
+
+    async def _shut_down(self) -> None:
+        await super()._shut_down()
         assert self._parts.session.state is State.HALTED
 
     async def ticking(self, seconds: int) -> None:
@@ -233,17 +262,8 @@ class SessionScene(CallScene):
     def write(self, type_: str) -> None:
         self._cluster.write(PODS, type_)
 
-    def revision(self, revision: int) -> None:
-        self._cluster.revision = revision
-
     def hang(self, kind: str) -> None:
         self._cluster.hanging.add(kind)
-
-    def refuse(self, kind: str, reason: str) -> None:
-        self._cluster.fail(Reason(reason), kind)
-
-    def allow(self) -> None:
-        self._cluster.failures.clear()
 
     def skew(self, seconds: float) -> None:
         """Set how far the apiserver's clock is ahead."""
@@ -299,12 +319,6 @@ def test_watch_does_what_its_transcripts_say(play: Play) -> None:
 
 
 class TestRun:
-    async def test_halt_before_the_run_sends_no_request(self, cluster: Cluster) -> None:
-        parts = Parts()
-        parts.session.halt(Reason.RELOAD)
-        await parts.session.run()
-        assert not cluster.asked
-
     async def test_error_while_it_wakes_up_ends_the_run(
         self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -317,18 +331,24 @@ class TestRun:
             with pytest.raises(ExceptionGroup):
                 await task
 
-    async def test_run_after_a_crash_starts_over(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-        parts = Parts()
+    async def crashed(self, cluster: Cluster, parts: Parts, before: int = 0) -> None:
+        """Run a watch until an event crashes it, after some that do not."""
         task = asyncio.create_task(parts.session.run())
         await asyncio.sleep(0.1)
-        cluster.write(PODS)
-        await asyncio.sleep(0.1)
-        with monkeypatch.context() as patched:
+        for _ in range(before):
+            cluster.write(PODS)
+            await asyncio.sleep(0.1)
+        with pytest.MonkeyPatch.context() as patched:
             patched.setattr("watchslo.watch.decode.decode", lambda _: 1 / 0)
             cluster.write(PODS)
             with pytest.raises(ExceptionGroup):
                 await task
         assert not cluster.open_watches()
+        assert not parts.apiserver.open_watches
+
+    async def test_run_after_a_crash_starts_over(self, cluster: Cluster) -> None:
+        parts = Parts()
+        await self.crashed(cluster, parts, before=1)
         assert parts.session.state is State.NEW
         parts.start_over()
         parts.session.halt(Reason.RELOAD)
@@ -336,16 +356,9 @@ class TestRun:
         assert len(cluster.watches) == 1
         assert parts.reading().received.events["MODIFIED"] == 1
 
-    async def test_crash_is_followed_by_a_gap(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_crash_is_followed_by_a_gap(self, cluster: Cluster) -> None:
         parts = Parts()
-        task = asyncio.create_task(parts.session.run())
-        await asyncio.sleep(0.1)
-        with monkeypatch.context() as patched:
-            patched.setattr("watchslo.watch.decode.decode", lambda _: 1 / 0)
-            cluster.write(PODS)
-            with pytest.raises(ExceptionGroup):
-                await task
-        assert not parts.apiserver.open_watches
+        await self.crashed(cluster, parts)
         await asyncio.sleep(5.0)
         cluster.write(PODS)
         async with asyncio.TaskGroup() as tasks:
@@ -369,15 +382,6 @@ class TestRun:
             await asyncio.sleep(11)
             assert cluster.watches[1].revision == 7
             assert parts.reading().lists.relists["domain_reset"] == 1
-
-    async def test_list_durations_begin_at_0_for_the_strategies_of_the_watches(self) -> None:
-        """A rate does not see the first list of a series that begins with it; no other strategy has series."""
-        parts = Parts(list="stream")
-        apiserver = read_apiserver(parts.apiserver, ApiserverRole.MEMBER, None)
-        for outcomes in (apiserver.outcomes, parts.reading().outcomes):
-            assert {name: lists.total for name, lists in outcomes.lists.items()} == {"stream": 0, "paged": 0}
-        witness = Apiserver("10.0.0.2:6443", nowhere(), Limiter(1000))
-        assert not read_apiserver(witness, ApiserverRole.WITNESS, None).outcomes.lists
 
 
 class TestEvents:
@@ -429,16 +433,6 @@ class TestEvents:
             assert 1.0 <= before.upper < 2.0
             parts.lag.own_delays.add_stop(now - 0.05, now)
             assert parts.statistics.commit_bounds(revision, now) == Interval(before.lower, math.inf)
-
-    async def test_non_numeric_revision_is_unparsable(self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(cluster, "revision_of", lambda _: None)
-        parts = Parts()
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(parts.session.run())
-            await asyncio.sleep(5)
-            assert parts.reading().membership == "unparsable"
-            assert parts.session.started
-            parts.session.halt(Reason.RELOAD)
 
 
 class TestFailures:

@@ -7,16 +7,18 @@ resources change ten times a second from the beginning. Hosts are numbers: `pods
 - `20 s` lets time pass, `20 s writing pods` with ten changes a second. The outcome is what changed in the state of the
   monitor since the last outcome, and what it logged.
 - `look requests` returns the requests by apiserver and kind since the last `forget`, and `look ticks` the ticks by
-  resource. `look connections` returns to which apiservers clients are open, and how many watches.
+  resource. `look connections` returns to which apiservers clients are open, and how many watches. `look namespaces`
+  returns where ticks and looks at the storage were sent.
 - `look watches PATH` returns a figure of each watch that is not zero; others have `apiservers`, `domains`, `tickers`
   and `monitor` in place of `watches`.
 - `cluster NAME VALUE` sets an attribute of the cluster. `refuse KIND KEY REASON` makes requests fail, `allow` ends it.
 - `send pods` ends the watches of pods, `send pods@2 BOOKMARK 200` sends a line to the one at 10.0.0.2, and
   `send addresses reset` breaks the watch of addresses.
 - `credentials for 1` lets a monitor that starts later have credentials for the address of 10.0.0.1.
-- `delay 60` lets a monitor that starts later wait for so many seconds before its first request.
+- `delay 60` lets a monitor that starts later wait for so many seconds before its first request, and `replay` lets it
+  read the past again.
 - `suspend 18000` suspends the machine; with `dead`, its connections hang then. `resend pods` sends the open watches of
-  pods all events since their revisions, and `write pods 300` makes so many changes.
+  pods all events since their revisions, `resend pods 300` the last of them, and `write pods 300` makes so many changes.
 - `serve metrics` lets each apiserver serve a page of its metrics, which counts how often it was read.
 - `refresh 20` lets a monitor that starts later discover, and count apiservers, every 20 s, not every 180 s.
 """
@@ -28,8 +30,8 @@ from typing import Any
 
 import yaml
 
-from tests.unit.monitor.cluster import CONFIGMAPS, EVENTS, NODES, PODS, Cluster, because_of, line
-from tests.unit.monitor.inside import Running, credentials, keep_writing, verified_tls
+from tests.unit.monitor.cluster import GONE, RESOURCES, Cluster, because_of, line
+from tests.unit.monitor.inside import Running, credentials, keep_writing, serve, verified_tls
 from tests.unit.monitor.scene import HOSTS, Scene, counts, grouped, pause, place, shown
 from tests.unit.own_metrics.pages import histogram, started
 from watchslo.config.model import Config
@@ -40,8 +42,7 @@ from watchslo.monitor.readiness import StartState
 from watchslo.snapshot import Snapshot
 from watchslo.watch.failure import ENDED, Failure, Phase, Reason
 
-KNOWN = {one.key: one for one in (PODS, NODES, CONFIGMAPS, EVENTS)}
-EXPIRED = b'{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}\n'
+OF_NAMESPACES = ("tick", "detect_storage")
 PATHS = {"slices": SLICES, "leases": LEASES}
 """The requests for addresses of apiservers and for their leases, by the names that transcripts use."""
 
@@ -52,14 +53,14 @@ class MonitorScene(Scene):
     def __init__(self, beginning: str) -> None:
         super().__init__()
         self._cluster = Cluster()
-        self._patches.setattr("watchslo.monitor.apiservers.apiserver.Client", self._cluster.client)
-        self._patches.setattr("watchslo.kube.connections.new_session", self._cluster.session)
+        serve(self._cluster, self._patches)
         self._run: Running | None = None
         apiservers, _, written = beginning.partition(", writing ")
         self._cluster.announce(*(_host(str(number + 1)) for number in range(int(apiservers.split()[0]))))
         self._written = [_resource(key) for key in written.split()]
         self._credentials: CredentialSource | None = None
         self._delay = self._suspended = 0.0
+        self._replays = False
 
     async def _shut_down(self) -> None:
         if self._run is not None:
@@ -106,6 +107,9 @@ class MonitorScene(Scene):
             case ["connections"]:
                 doors = " ".join(sorted(place(door.name) for door in cluster.doors))
                 return f"to {doors or 'nothing'}, {len(cluster.open_watches())} watches"
+            case ["namespaces"]:
+                asked = cluster.asked_in.items()
+                return shown({kind: counts(Counter(asked_in)) for kind, asked_in in asked if kind in OF_NAMESPACES})
             case ["given", "up"]:
                 return f"{cluster.hung_up} connections"
             case [of, path]:
@@ -118,7 +122,8 @@ class MonitorScene(Scene):
             return
         if self._written:
             self._begin(keep_writing(self._cluster, *self._written, seconds=1e6))
-        self._run = Running(config, self._delay, credentials=self._credentials or credentials(verified_tls()))
+        known = self._credentials or credentials(verified_tls())
+        self._run = Running(config, self._delay, known, replay=self._replays)
         self._begin(self._run.supervisor.run(self._run.stop))
 
     async def _act(self, words: list[str]) -> None:
@@ -130,6 +135,8 @@ class MonitorScene(Scene):
                 cluster.fail(Reason(reason), kind, PATHS.get(key, key))
             case ["allow"]:
                 cluster.failures.clear()
+            case ["replay"]:
+                self._replays = True
             case ["announce", *hosts]:
                 cluster.announce(*map(_host, hosts))
             case ["kill", host]:
@@ -146,8 +153,8 @@ class MonitorScene(Scene):
                 self._send(target, _said(said))
             case ["suspend", seconds, *how]:
                 self._suspend(float(seconds), are_dead=bool(how))
-            case ["resend", key]:
-                self._resend(_resource(key))
+            case ["resend", key, *count]:
+                self._resend(_resource(key), int(count[0]) if count else 0)
             case _:
                 raise AssertionError(words)
 
@@ -165,11 +172,13 @@ class MonitorScene(Scene):
                 watch.queue = asyncio.Queue()
         self._patches.setattr("watchslo.monitor.tasks.lag.suspended_seconds", lambda: self._suspended)
 
-    def _resend(self, resource: Resource) -> None:
+    def _resend(self, resource: Resource, last: int) -> None:
         for watch in self._cluster.open_watches(resource):
-            for of, revision, event in self._cluster.history:
-                if of == resource and revision > watch.revision:
-                    watch.send(event)
+            events = [
+                event for of, revision, event in self._cluster.history if of == resource and revision > watch.revision
+            ]
+            for event in events[-last:]:
+                watch.send(event)
 
     def _snapshot(self) -> Snapshot:
         assert self._run is not None
@@ -217,7 +226,7 @@ def _said(words: list[str]) -> bytes | Failure:
         case []:
             return ENDED
         case ["410"]:
-            return EXPIRED
+            return GONE
         case ["reset"]:
             return because_of(Reason.RESET, Phase.STREAM)
         case [type_, revision]:
@@ -254,7 +263,7 @@ def _host(text: str) -> str:
 
 def _resource(key: str) -> Resource:
     plural, _, group = key.partition(".")
-    return KNOWN.get(key) or Resource(group, "v1", plural, namespaced=True)
+    return RESOURCES.get(key) or Resource(group, "v1", plural, namespaced=True)
 
 
 def _set(cluster: Cluster, name: str, values: list[str]) -> None:
