@@ -39,15 +39,6 @@ def test_noise_has_no_cause() -> None:
         assert cluster.step() == ()
 
 
-def test_delay_of_one_step_has_no_cause() -> None:
-    cluster = Cluster()
-    for _ in range(6):
-        late_to_cache(cluster, "a:1", 0.4)
-        assert cluster.step() == ()
-        late_to_cache(cluster, "a:1", 0.002)
-        assert cluster.step(4) == ()
-
-
 def test_counter_reset_has_no_cause() -> None:
     cluster = Cluster()
     for watch in cluster.watches.values():

@@ -257,7 +257,10 @@ class TestTogether:
         together = [Estimation((counted,), start, TICKS) for counted, start in zip(tallies, starts, strict=True)]
         solve(together)
         for counted, start, found in zip(tallies, starts, together, strict=True):
-            assert found.smooth == pytest.approx(solved(counted, start).smooth, abs=1e-12)
+            alone = solved(counted, start)
+            assert found.smooth == pytest.approx(alone.smooth, abs=1e-12)
+            assert found.p == pytest.approx(alone.p, abs=1e-9)
+            assert np.array(found.figures) == pytest.approx(np.array(alone.figures), abs=1e-9)
 
     def test_a_found_one_is_not_searched_any_further(self, steps: list[int]) -> None:
         counted = tally_of(simulate(3, exponential(0.3), 1000).bounds)

@@ -122,17 +122,8 @@ class TestReading:
         assert track.reading() is before
         track.evaluate(1005)
         reading = track.reading()
-        assert reading.timespan.counts == (
-            *reading.timespan.counts[:6],
-            2,
-            2,
-            *reading.timespan.counts[8:9],
-            3,
-            3,
-            3,
-            3,
-            3,
-        )
+        counts = reading.timespan.counts
+        assert (counts[6:8], counts[9:]) == ((2, 2), (3,) * 5)
         assert reading.objective.verdicts == {"within": 2, "beyond": 1, "uncertain": 0}
         assert reading.unmeasured == {**NONE_UNMEASURED, "tainted": 2}
         assert reading.unresolved == 2
