@@ -8,11 +8,11 @@ import numpy as np
 
 from tests.conftest import GOLDEN
 from tests.support.transcripts import Step, calls, replay
-from watchslo.clock.domain import MOST_READS, Domain, Horizon, Membership
+from watchslo.clock.domain import MOST_READS, Domain
 from watchslo.model import SERVICE, Reading
 from watchslo.snapshot import StorageKind
 
-PODS, NODES, LEASES = ((SERVICE, key) for key in ("pods", "nodes", "leases"))
+PODS, NODES = ((SERVICE, key) for key in ("pods", "nodes"))
 TIMESTAMP = 1_753_647_547_040_015_001
 
 
@@ -46,12 +46,6 @@ def member_with_stream() -> Domain:
     domain.attach(7, PODS)
     domain.attach(8, NODES)
     return domain
-
-
-def proven(domain: Domain, revision: int, received: float) -> float:
-    """Return the time by which the revision was proven to be committed."""
-    bounds = domain.clock.measure(np.array([revision]), np.array([received]))
-    return float(received - bounds.proven[0])
 
 
 class DrivenDomain:
@@ -94,7 +88,13 @@ class DrivenDomain:
         return [resource for _, resource in self.domain.foreign]
 
     def proven(self, revision: int, received: float) -> float:
-        return proven(self.domain, revision, received)
+        """Return the time by which the revision was proven to be committed."""
+        bounds = self.domain.clock.measure(np.array([revision]), np.array([received]))
+        return float(received - bounds.proven[0])
+
+    def upper(self, revision: int, received: float) -> float | None:
+        bounds = self.domain.clock.measure(np.array([revision]), np.array([received]))
+        return float(bounds.upper[0]) if bounds.measurable[0] else None
 
 
 def begin(beginning: str) -> Step:
@@ -123,25 +123,6 @@ class TestBounds:
         assert len(domain._standings) == 1
         domain.tick(tick(4000, 4000.125, 50_000))
         assert len(pickle.dumps(domain)) < before + 2000 + 100 * 24
-
-
-class TestResets:
-    def test_tick_that_goes_backwards_resets_the_domain(self) -> None:
-        domain = member_with_stream()
-        domain.expel(NODES)
-        domain.probe(probe(3.25, 3.5, 9, "leases"))
-        domain.sight(3.5, 135, 7)
-        assert not domain.tick(tick(4, 4.125, 50))
-        assert domain.resets == 1
-        assert [domain.membership(source) for source in (PODS, NODES)] == [Membership.PENDING] * 2
-        assert domain.horizon == Horizon(4, 50)
-        assert domain.tick(tick(5, 5.125, 140))
-        assert domain.membership(LEASES) is Membership.PENDING
-        assert proven(domain, 135, 6) == 5.125
-        probed(domain, 6, [145])
-        bounds = domain.clock.measure(np.array([50, 51]), np.array([6.0, 6.0]))
-        assert bounds.measurable.tolist() == [False, True]
-        assert bounds.upper.tolist()[1] == 2
 
 
 class TestReads:

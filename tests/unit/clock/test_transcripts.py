@@ -9,14 +9,13 @@ import pytest
 
 from tests.conftest import GOLDEN
 from tests.support.transcripts import Step, calls, replay
-from tests.unit.clock.test_cache import behind, locate, read
 from watchslo.clock.answered import TickTimes
 from watchslo.clock.burst import Burst, BurstBudget
 from watchslo.clock.cache import CacheClock
 from watchslo.clock.commit_offset import CommitOffset
 from watchslo.clock.offset import ClockOffset, Dating
 from watchslo.clock.reserve import TickReserve
-from watchslo.model import FloatArray, Interval, Reading
+from watchslo.model import Bounds, FloatArray, IntArray, Interval, Reading
 from watchslo.snapshot import BurstReason, BurstWish
 
 TRANSCRIPTS = sorted((GOLDEN / "clock").glob("*.txt"))
@@ -66,23 +65,37 @@ def _array(seconds: float) -> FloatArray:
     return np.array([seconds], dtype=np.float64)
 
 
+class Commits:
+    """A measure that knows between which times some revisions were committed."""
+
+    def __init__(self, known: dict[int, tuple[float, float]]) -> None:
+        self._known = known
+
+    def __call__(self, revisions: IntArray, received: FloatArray) -> Bounds:
+        rows = np.array([self._known.get(revision, (-1.0, -1.0)) for revision in revisions.tolist()]).reshape(-1, 2)
+        later, earlier = received - rows[:, 1], received - rows[:, 0]
+        return Bounds(later - 0.0, earlier, later, earlier, rows[:, 1] >= 0)
+
+
 class ReadCache(CacheClock):
     """A cache clock whose reads take 10 ms."""
 
     def read(self, sent: float, revision: int, took: float = 0.01) -> None:
-        read(self, sent, revision, took)
+        self.add(Reading("pods", sent, sent + took, revision, "10.0.0.1:6443"))
 
     def find(self, *events: float) -> str:
         """Return when the cache had events, which are given as revision and time, one after the other."""
-        pairs = zip(map(int, events[::2]), events[1::2], strict=True)
-        return ", ".join(f"{start:g} to {end:g}" for start, end in locate(self, *pairs))
+        revisions, received = np.array(events[::2], dtype=np.int64), np.array(events[1::2], dtype=np.float64)
+        ends = zip(*self.locate(revisions, received), strict=True)
+        return ", ".join(f"{start:g} to {end:g}" for start, end in ends) or "nothing"
 
     def behind_at(self, now: float, *commits: str) -> Interval | None:
         """Return how far the cache is behind changes as `11@3..3.5`; one without a time cannot be dated."""
         split = [commit.partition("@") for commit in map(str, commits)]
         dated = {int(revision): _interval(times) for revision, _, times in split if times}
         undated = [int(revision) for revision, _, times in split if not times]
-        return behind(self, {revision: (at.lower, at.upper) for revision, at in dated.items()}, now, *undated)
+        known = np.array(sorted((*dated, *undated)), dtype=np.int64)
+        return self.behind(known, Commits({revision: (at.lower, at.upper) for revision, at in dated.items()}), now)
 
 
 class Bursts:

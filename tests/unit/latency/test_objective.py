@@ -4,38 +4,15 @@ import math
 
 import numpy as np
 
-from tests.unit.latency.truth import BINS, bounds, regular, tallied, tally_of
+from tests.unit.latency.test_transcripts import JudgedWindows
+from tests.unit.latency.truth import bounds, regular, tallied, tally_of
 from watchslo.clock.revision import RevisionClock
 from watchslo.latency.bins import Bins
-from watchslo.latency.objective import EventVerdict, Objective, Windows, judge_events
-from watchslo.latency.tally import Slot
+from watchslo.latency.objective import EventVerdict, Objective, judge_events
 from watchslo.model import AnsweredTicks, Reading
-from watchslo.snapshot import WindowVerdict
 
 INF = math.inf
-FAST, SLOW, WIDE = (0.1, 0.4), (1.5, 2.0), (0.1, 2.0)
-
-
-def windows(
-    threshold: float = 1.0, window: float = 60.0, min_events: int = 100, quantile: float = 0.99, start: float = 1000.0
-) -> Windows:
-    return Windows(BINS, Objective(threshold=threshold, window=window, min_events=min_events, quantile=quantile), start)
-
-
-def verdicts(judged: Windows) -> tuple[int, int, int]:
-    """Return the numbers of windows that are good, bad and without data; none may be undecided."""
-    good, bad, undecided, no_data = (judged.verdicts[verdict] for verdict in WindowVerdict)
-    assert not undecided
-    return good, bad, no_data
-
-
-def add(judged: Windows, slots: list[Slot]) -> None:
-    """Add tallies, as of the moment of the start, which changes nothing else."""
-    judged.note(judged._noted, slots, [], unjudgeable=False)
-
-
-def judge(judged: Windows, now: float, sealed: float) -> None:
-    judged.judge(now, sealed, regular)
+SLOW = (1.5, 2.0)
 
 
 class TestObjective:
@@ -59,53 +36,53 @@ class TestEvents:
 
 class TestWindows:
     def test_of_ten_minutes_are_judged_by_the_ticks_of_all_of_them(self) -> None:
-        judged, clock = windows(window=600.0), RevisionClock()
+        judged, clock = JudgedWindows(window=600.0), RevisionClock()
         for sent in np.arange(990.0, 1605.0, 0.5).tolist():
             clock.tick(Reading("events", sent, sent + 0.002, 1))
-        add(judged, [(1000, tallied(*[FAST] * 980, *[(0.4, 1.1)] * 20))])
+        judged.events(1000, "980*fast", "20*0.4-1.1")
         judged.judge(1605, 1600, clock.times.between)
-        assert verdicts(judged) == (1, 0, 0)
+        assert judged.said == "1 good"
 
     def test_are_judged_by_the_ticks_since_the_first_commit_that_can_be_in_time(self) -> None:
-        judged, asked = windows(), []
+        judged, asked = JudgedWindows(), []
 
         def ticks(start: float, end: float) -> AnsweredTicks:
             asked.append((start, end))
             return regular(start, end)
 
-        add(judged, [(1000, tallied(*[WIDE] * 100))])
+        judged.events(1000, "100*wide")
         judged.judge(1065, 1060, ticks)
         assert asked == [(999.0, 1060.0)]
 
     def test_keep_nothing_of_judged_windows(self) -> None:
         """A bad day, with a withheld event and an overload in each minute."""
-        judged = windows()
+        judged = JudgedWindows()
         for now in range(1060, 1000 + 86_400, 60):
             judged.note(now, [(now - 60, tallied(SLOW))], [5.0], unjudgeable=True)
-            judge(judged, now, sealed=now - 2)
+            judged.judged(now, sealed=now - 2)
         assert len(judged._unjudgeable) <= 2
         assert len(judged._late) <= 2
         assert len(judged._periods._tallies) <= 2
 
     def test_keep_ten_minutes_while_nothing_is_sealed(self) -> None:
         """A day without a tick, with windows of ten seconds, and one event that is withheld all the time."""
-        judged = windows(window=10.0)
+        judged = JudgedWindows(window=10.0)
         for now in range(1005, 1000 + 86_400, 5):
-            judged.note(now, [], [now - 1000.0], unjudgeable=True)
-            judge(judged, now, sealed=-INF)
+            judged.overloaded(now, now - 1000.0)
+            judged.judged(now)
             assert len(judged._unjudgeable) <= 61
             assert len(judged._late) <= 61
-        assert verdicts(judged) == (0, 0, 8580 - 1)
+        assert judged.said == f"{8580 - 1} no_data"
 
     def test_keep_ten_minutes_after_an_evaluation_that_came_hours_late(self) -> None:
-        judged = windows(window=10.0)
-        judged.note(1000 + 86_400, [], [86_000.0], unjudgeable=True)
-        judge(judged, 1000 + 86_400, sealed=1030)
+        judged = JudgedWindows(window=10.0)
+        judged.overloaded(1000 + 86_400, 86_000.0)
+        judged.judged(1000 + 86_400, sealed=1030)
         assert len(judged._unjudgeable) == len(judged._late) == 61
 
     def test_keep_nothing_of_samples_that_come_after_the_verdict(self) -> None:
-        judged = windows(window=10.0)
+        judged = JudgedWindows(window=10.0)
         for now in range(1010, 1000 + 7200, 10):
             judged.note(now, [(now - 400, tallied(SLOW))], [], unjudgeable=False)
-            judge(judged, now, sealed=now)
+            judged.judged(now, sealed=now)
         assert len(judged._periods._tallies) <= 1

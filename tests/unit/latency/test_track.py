@@ -28,11 +28,9 @@ class Clock:
 
     def __init__(self, known: Mapping[int, tuple[float, ...]]) -> None:
         self.known = known
-        self.asked: list[tuple[list[int], list[float]]] = []
 
     def __call__(self, revisions: IntArray, received: FloatArray) -> Bounds:
         assert (revisions.dtype.name, received.dtype.name) == ("int64", "float64")
-        self.asked.append((revisions.tolist(), received.tolist()))
         events = [self.known.get(revision, (-1.0, -1.0)) for revision in revisions.tolist()]
         rows = np.array([(*event, event[0])[:3] for event in events]).reshape(-1, 3)
         return Bounds(rows[:, 0], rows[:, 1], rows[:, 2], rows[:, 1], rows[:, 0] >= 0)
@@ -46,12 +44,6 @@ def track() -> OneWatch:
 @pytest.fixture
 def clock() -> Clock:
     return Clock({**dict.fromkeys(range(1, 10), (0.0, 0.5)), **dict.fromkeys(range(11, 20), (1.5, 2.5))})
-
-
-def unmeasured(track: OneWatch, now: float = 1005.0) -> dict[str, int]:
-    """Return the reasons whose count is not zero."""
-    track.evaluate(now)
-    return {reason: count for reason, count in track.reading().unmeasured.items() if count}
 
 
 def events_of(track: OneWatch) -> tuple[int, int]:

@@ -54,6 +54,10 @@ class JudgedWindows(Windows):
     def judged(self, now: float, sealed: float = -math.inf, gap: float = 0.5) -> str:
         """Judge with ticks at equal gaps."""
         self.judge(now, sealed, lambda start, end: regular(start, end, gap))
+        return self.said
+
+    @property
+    def said(self) -> str:
         return ", ".join(f"{count} {verdict}" for verdict, count in self.verdicts.items() if count) or "nothing"
 
 
