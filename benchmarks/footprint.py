@@ -43,7 +43,7 @@ NODE: Mapping[str, Any] = {
     "watch": [{"resource": "pods", "name": "my-node", "fieldSelector": "spec.nodeName=node-1"}],
     "clock": {"interval": "10s"},
     "limits": {"requestsPerSecond": 1, "resumesPerSecond": 1, "auditsPerSecond": 0.01},
-    "metrics": "proven",
+    "mode": "node",
 }
 
 

@@ -28,7 +28,7 @@ PODS = '{"resource": "pods", "rate": 2, "objects": 30, "size": "full"}'
 CLUSTER = f'{{"cluster": {{"identity": true}}, "workload": [{PODS}]}}'
 LOOK_SECONDS = 5.0
 COMPILE_SECONDS = 10.0
-DEFAULTS = {"server": {}, "metrics": "basic", "clock": {}, "limits": {}}
+DEFAULTS = {"server": {}, "mode": "cluster", "clock": {}, "limits": {}}
 VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "the profile `node`": {},
     "the same with the page": {"server": {"page": True}},

@@ -261,7 +261,7 @@ def test_instance_of_a_node_measures_and_ends_at_a_signal(
     config = config_file(
         tmp_path,
         watch=[{"resource": "pods", "name": "my-node", "fieldSelector": "spec.nodeName=${NODE_NAME}"}],
-        metrics="proven",
+        mode="node",
         objective=LENIENT_OBJECTIVE,
     )
     arguments = ("--config", config, "--kubeconfig", control_plane.kubeconfig())

@@ -18,7 +18,7 @@ from tests.support.exposed import HEALTH, World, bad, late
 from tests.support.process import PATIENCE_SECONDS
 from tests.support.promtool import Case, Rules, alerts, complaints_of_check, complaints_of_test, value
 from tests.support.rule_document import document
-from tests.unit.rules.test_rules import PROVEN
+from tests.unit.rules.test_rules import NODES
 from tests.unit.rules.test_slo_formats import ONE_PERIOD, written
 from tools.dashboards.files import files, perses_files
 from watchslo.app.rules import RulesOptions, as_yaml
@@ -27,7 +27,7 @@ from watchslo.rules.pack import plain
 from watchslo.rules.settings import RuleSettings
 
 ROOT = Path(__file__).parents[2]
-CONFIGURATIONS = {"defaults": "{}", "several": ONE_PERIOD, "proven": PROVEN}
+CONFIGURATIONS = {"defaults": "{}", "several": ONE_PERIOD, "node": NODES}
 HISTOGRAMS = ("classic", "native")
 IMPORTED = f"(import '{ROOT}/deploy/mixin/mixin.libsonnet')"
 

@@ -92,22 +92,22 @@ def scraping(jobs: Mapping[str, Daemon], rule_files: list[Path]) -> dict[str, An
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
-    """A Prometheus that scrapes an instance of `metrics: full` and one of `metrics: proven`, with all rules."""
+    """A Prometheus that scrapes an instance of `metrics: full` and one of `mode: node`, with all rules."""
     folder = tmp_path_factory.mktemp("healthy")
     with Simulator(folder, "--config", json.dumps(CLUSTER)) as simulator:
         write_kubeconfig(folder / "kubeconfig", {"server": simulator.url}, {})
 
-        def daemon(metrics: str) -> Daemon:
-            own = folder / metrics
+        def daemon(name: str, **keys: str) -> Daemon:
+            own = folder / name
             own.mkdir()
-            config = config_file(own, watch=[{"resource": name} for name in WATCHES], metrics=metrics)
+            config = config_file(own, watch=[{"resource": name} for name in WATCHES], **keys)
             return Daemon(own, "--config", config, "--kubeconfig", folder / "kubeconfig")
 
-        with daemon("full") as full, daemon("proven") as proven:
-            for each in (full, proven):
+        with daemon("full", metrics="full") as full, daemon("node", mode="node") as node:
+            for each in (full, node):
                 each.until_measuring(*WATCHES)
             files = [rules(folder, *options) for options in PACKS]
-            document = scraping({"watchslo": full, "watchslo-node": proven}, files)
+            document = scraping({"watchslo": full, "watchslo-node": node}, files)
             with Prometheus(folder / "prometheus", document, NATIVE) as prometheus:
                 yield Source(prometheus.url, "1s", "1m")
 

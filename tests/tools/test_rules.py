@@ -44,7 +44,7 @@ def configured(label: str = "", **configuration: Any) -> Rules:
 RULES = configured()
 BY_CLUSTER = configured("cluster")
 SHARDED = configured(shard={"index": 0, "count": 3})
-PROVEN = configured(metrics="proven", clock={"interval": "10s"})
+NODES = configured(mode="node", clock={"interval": "10s"})
 BURN_ALERTS = {
     "groups": [one for one in RULES["groups"] if one["name"] in {"watchslo-latency", "watchslo-latency-days"}]
 }
@@ -467,7 +467,7 @@ SECTIONS: Mapping[Callable[[], Iterable[tuple[str, Case]]], Rules] = {
     **dict.fromkeys((special_situations, young, silence, recorded_values, all_watches, renamed_instance), RULES),
     shards: SHARDED,
     clusters: BY_CLUSTER,
-    proven_verdicts: PROVEN,
+    proven_verdicts: NODES,
     long_windows: BURN_ALERTS,
     several_objectives: SEVERAL_OBJECTIVES,
     own_threshold: PATIENT_PODS,
@@ -479,7 +479,7 @@ def test_rules_conclude_from_series(section: Callable[[], Iterable[tuple[str, Ca
     assert complaints_of_test(tmp_path, SECTIONS[section], section()) == ""
 
 
-@pytest.mark.parametrize("form", ["plain", "prometheusrule", "shrunk", "proven", "fleet-cluster", "fleet-global"])
+@pytest.mark.parametrize("form", ["plain", "prometheusrule", "shrunk", "node", "fleet-cluster", "fleet-global"])
 def test_promtool_finds_nothing_in_rules(form: str, tmp_path: Path) -> None:
     document = yaml.safe_load((GOLDEN / f"rules-{form}.yaml").read_text())
     document.pop("namespace", None)  # that is for Mimir

@@ -235,6 +235,13 @@ def test_validate_accepts_a_valid_file_and_names_the_mistake_in_another(watchslo
     assert watchslo("validate", str(path)) == Printed(2, "", mistake)
 
 
+def test_validate_warns_of_an_outdated_key(watchslo: Watchslo, tmp_path: Path) -> None:
+    path = tmp_path / "watchslo.yaml"
+    path.write_text("metrics: proven")
+    warning = f"watchslo: warning: {path}:1: metrics: proven is outdated; write mode: node instead\n"
+    assert watchslo("validate", str(path)) == Printed(0, f"{path}: valid\n", warning)
+
+
 def test_healthy_prints_its_result(watchslo: Watchslo, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("watchslo.app.healthy.healthy", lambda config, url: f"{config} {url}: ok")
     assert watchslo("healthy", "--config", "f", "--url", "u") == Printed(0, "f u: ok\n")

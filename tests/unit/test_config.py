@@ -310,10 +310,31 @@ def test_merge_keys_work(tmp_path: Path) -> None:
     assert config.watch[1].namespace == "x"
 
 
+@pytest.mark.parametrize("text", ["metrics: proven", "mode: node\nmetrics: proven", "metrics: ${LEVEL}"])
+def test_metrics_proven_is_accepted_as_mode_node_with_one_warning(tmp_path: Path, text: str) -> None:
+    path, warnings = tmp_path / "watchslo.yaml", list[str]()
+    path.write_text(f"{text}\nclock: {{interval: 30s}}")
+    config, _ = load(path, {"LEVEL": "proven"}, warnings.append)
+    assert (config.mode, config.detail) == ("node", "node")
+    line = len(text.splitlines())
+    assert warnings == [f"{path}:{line}: metrics: proven is outdated; write mode: node instead"]
+
+
+def test_metrics_proven_contradicts_mode_cluster(tmp_path: Path) -> None:
+    path = tmp_path / "watchslo.yaml"
+    path.write_text("mode: cluster\nmetrics: proven")
+    assert refusal(path) == f"{path}:2: metrics: proven is not possible; write 'basic' or 'full'"
+
+
+def test_levels_of_metrics_and_modes_need_no_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    details = [loaded(tmp_path, text).detail for text in ("mode: cluster", "metrics: full", "mode: node")]
+    assert (details, capsys.readouterr().err) == (["basic", "full", "node"], "")
+
+
 @pytest.mark.parametrize(
     "text",
     [
-        "clock: {interval: 10s}\nmetrics: proven",
+        "clock: {interval: 10s}\nmode: node",
         "clock: {interval: 1s}\nobjective: {threshold: 2s}",
         "objective: {threshold: 100ms}",  # with the default interval
     ],
@@ -361,7 +382,7 @@ def test_burst_keeps_within_the_guaranteed_share_of_ticks(tmp_path: Path) -> Non
     low = loaded(tmp_path, "limits: {requestsPerSecond: 8}").clock_in_force
     assert (low.burst.rate, low.interval) == (4.0, 0.5)
     assert loaded(tmp_path, "clock: {burst: {rate: 5, ticksPerHour: 60}}").clock_in_force.burst.ticks_per_hour == 60
-    assert loaded(tmp_path, "metrics: proven").clock_in_force.burst.ticks_per_hour == 0
+    assert loaded(tmp_path, "mode: node").clock_in_force.burst.ticks_per_hour == 0
 
 
 def test_shortest_threshold_is_that_of_all_watches(tmp_path: Path) -> None:

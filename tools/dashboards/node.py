@@ -1,4 +1,4 @@
-"""Dashboard "Nodes": what instances with `metrics: proven` export, such as those of the profile `node`."""
+"""Dashboard "Nodes": what instances with `mode: node` export, as in the profile `node`."""
 
 from tools.dashboards.panels import (
     ALL_OR_NOTHING,
@@ -321,7 +321,7 @@ COST = Section(
 BOARD = Board(
     "watchslo-node",
     "Nodes",
-    "Which nodes are cut off or behind, by instances with `metrics: proven`, such as those of the profile `node`.",
+    "Which nodes are cut off or behind, by instances with `mode: node`, such as those of the profile `node`.",
     (CLUSTER, JOB, APISERVER, WATCH, INSTANCE),
     (NOW, BEHIND, PROOF, PROTOCOL, COST),
     note=NOTE,

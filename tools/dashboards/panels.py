@@ -132,8 +132,8 @@ class Board:
 
 
 NEEDS_BASIC = (
-    "Requires `metrics: basic`; panels that require `metrics: full` say so. For `metrics: proven`, as in the profile "
-    "`node`, there is the dashboard Nodes."
+    "Requires `metrics: basic`; panels that require `metrics: full` say so. For `mode: node`, there is "
+    "the dashboard Nodes."
 )
 
 # --- shared parts of queries ------------------------------------------------------------------------------------------

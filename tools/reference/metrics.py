@@ -16,8 +16,8 @@ Generated from the code (`make docs`). The [glossary](glossary.md) explains the 
   `watchslo_representation_delay_seconds` for a watch with `reference`; 2 for
   the headroom of a busy watch (metrics named `watchslo_watch_headroom_*`); and for a watch that is late enough to be
   probed, a histogram for each of two hops and 2 for the age of its cache.
-- `metrics: proven` is for instances with ticks that are too slow for quantiles. It has the metrics with a mark under
-  *Proven*, with the same labels unless that column names others: at most 40 series for one watch at one apiserver.
+- `mode: node` is for instances with ticks that are too slow for quantiles. It has the metrics with a mark under
+  *Node*, with the same labels unless that column names others: at most 40 series for one watch at one apiserver.
   Their values are counted or proven.
 - *watch* in the column of labels stands for `watch`, `group`, `resource` and `apiserver`.
 - Names, types and labels are a contract: a rename keeps the old name for one minor version. Those of *beta* metrics may
@@ -56,8 +56,8 @@ def page() -> str:
 
 
 def _section(title: str, families: Iterable[Family]) -> str:
-    rows = ((f"`{f.name}`", _type(f), _labels(f), _proven(f), f.help) for f in families)
-    return f"## {title}\n\n" + _table(("Metric", "Type", "Labels", "Proven", "Meaning"), rows)
+    rows = ((f"`{f.name}`", _type(f), _labels(f), _of_node(f), f.help) for f in families)
+    return f"## {title}\n\n" + _table(("Metric", "Type", "Labels", "Node", "Meaning"), rows)
 
 
 def _type(family: Family) -> str:
@@ -74,9 +74,9 @@ def _labels(family: Family) -> str:
     return "; ".join(shown)
 
 
-def _proven(family: Family) -> str:
-    """A mark if `proven` has the family, or its labels there if they differ from those at `basic`."""
-    view = family.view(Detail.PROVEN)
+def _of_node(family: Family) -> str:
+    """A mark if `mode: node` has the family, or its labels there if they differ from those at `basic`."""
+    view = family.view(Detail.NODE)
     if view is None:
         return ""
     shown = _label_names(view)

@@ -78,8 +78,8 @@ def check(
     period = MeasurementPeriod(seconds_of(options.duration, WINDOWS[-1], "5m"), _so_far)
     window = next(length for length in WINDOWS if period.seconds <= length)
     config = narrow(load(file)[0], options.resources, options.threshold, window, options.namespace)
-    if not config.judges_quantiles:
-        raise ConfigError(f"{file}: metrics: proven has no quantile to judge; remove it, or use another file")
+    if config.mode == "node":
+        raise ConfigError(f"{file}: mode: node has no quantile to judge; remove it, or use another file")
     origin = "--resource" if options.resources else f"{file}: watch"
     measurement = measured(config, kubeconfig, context, period, origin, announces=output != "json")
     everything = any(watch.resource == "*" for watch in config.watch)

@@ -28,7 +28,7 @@ def pusher(
     settings = config.otlp or OtlpConfig()
     loop = asyncio.get_running_loop()
     reader = PointReader(
-        exposed(Detail(config.metrics), config.quantiles),
+        exposed(Detail(config.detail), config.quantiles),
         ProcessCollector(registry=None),
         port,
         exponential=settings.histograms == "exponential",

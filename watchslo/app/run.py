@@ -23,7 +23,7 @@ from watchslo.monitor.supervisor import Supervisor
 from watchslo.monitor.tasks.task_supervisor import TaskSupervisor
 
 RELOAD_SECONDS = 2.0  # between two checks of the file, so that `pause` closes all watches within five seconds
-FIXED = ("cluster", "kubernetes", "clock", "start_delay", "metrics", "quantiles", "server", "otlp", "log")
+FIXED = ("cluster", "kubernetes", "clock", "start_delay", "mode", "metrics", "quantiles", "server", "otlp", "log")
 """Keys that take effect only at start: the log names those that changed, and they wait for a restart."""
 
 
@@ -50,8 +50,11 @@ class Overrides:
 
 def run(file: Path | None, overrides: Overrides) -> None:
     """Measure until SIGTERM or SIGINT; raise WatchsloError if the daemon cannot start."""
-    config, digest = load(file)
+    outdated: list[str] = []
+    config, digest = load(file, warn=outdated.append)
     logs.set_up(overrides.log_format or config.log.format, overrides.log_level or config.log.level)
+    for sentence in outdated:
+        _log_outdated(sentence)
     with open_listener(overrides.listen, config.server.listen) as listener:
         delay = config.start_delay * system_random()  # noqa: S311 - not a secret
         supervisor = supervise(config, overrides.kubeconfig, overrides.context, delay=delay)
@@ -102,7 +105,7 @@ async def _follow(supervisor: Supervisor, config: Config, file: Path, digest: st
         try:
             new_digest = await asyncio.to_thread(hash_of, file)
             if new_digest != digest:
-                new, new_digest = await asyncio.to_thread(load, file)
+                new, new_digest = await asyncio.to_thread(load, file, warn=_log_outdated)
                 _apply(supervisor, config, new, file)
                 waiting = [to_camel(key) for key in FIXED if getattr(new, key) != getattr(config, key)]
                 log.info("config_reloaded", sha256=new_digest, needs_restart=waiting)
@@ -113,6 +116,10 @@ async def _follow(supervisor: Supervisor, config: Config, file: Path, digest: st
             if str(error) != refused:
                 refused = str(error)
                 log.error("config_refused", message=refused)  # noqa: TRY400 - the message is complete
+
+
+def _log_outdated(sentence: str) -> None:
+    structlog.get_logger().warning("config_outdated", message=sentence)
 
 
 def _apply(supervisor: Supervisor, started: Config, new: Config, file: Path) -> None:

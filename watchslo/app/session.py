@@ -170,7 +170,7 @@ def _application(supervisor: Supervisor, config: Config) -> tuple[ASGIApp, Histo
     """Return the application, and the history that it shows; closing that ends what outlives an answer."""
     loop = asyncio.get_running_loop()
     latest = SnapshotSource(supervisor.evaluated, loop)
-    metrics = MetricsEncoder(Detail(config.metrics), config.quantiles)
+    metrics = MetricsEncoder(Detail(config.detail), config.quantiles)
     authorize = Authorizer(supervisor.review, loop) if config.server.authorization == "kubernetes" else None
 
     if not config.server.page:

@@ -5,8 +5,9 @@ import hashlib
 import ipaddress
 import os
 import re
+import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -39,15 +40,22 @@ _CONSTRUCTED = {
 }
 
 
-def load(path: Path | None, environ: Mapping[str, str] = os.environ) -> tuple[Config, str]:
+def _print_warning(sentence: str) -> None:
+    """Print a sentence about an outdated key to stderr; a daemon logs it instead."""
+    print(f"watchslo: warning: {sentence}", file=sys.stderr)  # noqa: T201 - the output of the command is on stdout
+
+
+def load(
+    path: Path | None, environ: Mapping[str, str] = os.environ, warn: Callable[[str], None] = _print_warning
+) -> tuple[Config, str]:
     """Return the configuration in a file and the hash of its content; without a file, the defaults and "".
 
-    Raises ConfigError.
+    `warn` is called with a sentence about an outdated key, which is accepted. Raises ConfigError.
     """
     if path is None:
         return Config(), ""
     content = _content(path)
-    return _YamlDocument(path, content).config(environ), _hashed(content)
+    return _YamlDocument(path, content).config(environ, warn), _hashed(content)
 
 
 def narrow(
@@ -131,7 +139,7 @@ class _YamlDocument:
         except yaml.reader.ReaderError:
             raise ConfigError(f"{path}: not YAML: it is not text; save it as UTF-8") from None
 
-    def config(self, environ: Mapping[str, str]) -> Config:
+    def config(self, environ: Mapping[str, str], warn: Callable[[str], None]) -> Config:
         if self._data is None:
             raise ConfigError(f"{self._path}: empty; write at least one key, or name no file to use the defaults")
         if not isinstance(self._data, dict):
@@ -140,11 +148,18 @@ class _YamlDocument:
         for keys in _duplicate_keys(self._root):
             raise self._error(keys, "written twice; keep one of them")
         try:
-            return Config.model_validate(self._substituted(self._data, (), environ))
+            return Config.model_validate(self._with_mode(self._substituted(self._data, (), environ), warn))
         except ValidationError as error:
             # A misspelt key gives two errors, an unknown key and a missing one: the first helps more.
             first = min(error.errors(), key=lambda details: (self._line(details["loc"]), details["type"] == "missing"))
             raise self._error(first["loc"], _message(first)) from None
+
+    def _with_mode(self, keys: dict[str, Any], warn: Callable[[str], None]) -> dict[str, Any]:
+        """Return the keys with `mode: node` in place of `metrics: proven`, which 0.1.0 called it."""
+        if keys.get("metrics") != "proven" or keys.get("mode", "node") != "node":
+            return keys
+        warn(f"{self._path}:{self._line(('metrics',))}: metrics: proven is outdated; write mode: node instead")
+        return {key: value for key, value in keys.items() if key != "metrics"} | {"mode": "node"}
 
     def _substituted(self, value: Any, keys: Keys, environ: Mapping[str, str]) -> Any:
         match value:

@@ -52,12 +52,16 @@ _BUILT_IN = (
 class Config(ConfigSection):
     """The whole configuration; every key has a default.
 
+    With `mode: cluster`, the instance estimates how late events are. With `mode: node`, it is one of many that tick
+    seldom: it exposes only what is proven, and sends no requests that only estimates need. `metrics` is the level of
+    detail with `mode: cluster`.
     `quantiles` of rolling windows are exposed; by default, 0.5 and 0.99, and with `metrics: full` also 0.9.
     `reference` names a resource of `watch`: its watches have `reference: true`. `reactions` names the resources of
     `watch` whose controllers are timed; `auto` means workloads, custom resources, and pods if they are the reference.
     """
 
     cluster: Text | None = None
+    mode: Literal["cluster", "node"] = "cluster"
     kubernetes: KubernetesConfig = KubernetesConfig()
     watch: tuple[WatchConfig, ...] = tuple(WatchConfig(resource=resource) for resource in _BUILT_IN)
     exclude: tuple[ResourceName, ...] = ()
@@ -70,7 +74,7 @@ class Config(ConfigSection):
     limits: LimitsConfig = LimitsConfig()
     paused: bool = False
     start_delay: Annotated[Duration, between("1s", "1h")] = 0.0
-    metrics: Literal["proven", "basic", "full"] = "basic"
+    metrics: Literal["basic", "full"] = "basic"
     quantiles: tuple[Share, ...] | None = None
     server: ServerConfig = ServerConfig()
     otlp: OtlpConfig | None = None
@@ -95,7 +99,7 @@ class Config(ConfigSection):
             raise ValueError(
                 "`hops` needs probes, but `limits.probesPerSecond` is 0; raise that, or remove `hops` from each watch"
             )
-        self._check_proven()
+        self._check_node()
         self._check_quantiles()
         self._check_reference()
         self._check_reactions()
@@ -104,19 +108,21 @@ class Config(ConfigSection):
         self._check_burst()
         return self
 
-    def _check_proven(self) -> None:
-        """Refuse what `metrics: proven` leaves out."""
-        if self.judges_quantiles:
+    def _check_node(self) -> None:
+        """Refuse what `mode: node` leaves out."""
+        if self.mode == "cluster":
             return
+        if "metrics" in self.model_fields_set:
+            raise ValueError("`metrics` has no levels with `mode: node`; remove one or the other")
         if any(watch.hops for watch in self.watch):
-            raise ValueError("`hops` are not shown with `metrics: proven`; remove one or the other")
+            raise ValueError("`hops` are not shown with `mode: node`; remove one or the other")
         if self.quantiles is not None:
-            raise ValueError("`quantiles` are not shown with `metrics: proven`; remove one or the other")
+            raise ValueError("`quantiles` are not shown with `mode: node`; remove one or the other")
         if self.reference or any(watch.reference for watch in self.watch):
-            raise ValueError("`reference` is not shown with `metrics: proven`; remove one or the other")
+            raise ValueError("`reference` is not shown with `mode: node`; remove one or the other")
         if self.kubernetes.apiserver_metrics:
             raise ValueError(
-                "`kubernetes.apiserverMetrics` is evidence for causes, which `metrics: proven` leaves out; "
+                "`kubernetes.apiserverMetrics` is evidence for causes, which `mode: node` leaves out; "
                 "remove one or the other"
             )
 
@@ -163,7 +169,7 @@ class Config(ConfigSection):
 
     def wants_reactions(self, resource: Resource) -> bool:
         """Return True if the reactions of the controllers of a resource are timed."""
-        if not self.judges_quantiles or self.reactions == "none":
+        if self.mode == "node" or self.reactions == "none":
             return False
         if self.reactions != "auto":
             return resource.key in self.reactions
@@ -172,7 +178,7 @@ class Config(ConfigSection):
 
     def _check_interval(self) -> None:
         """Refuse slow ticks: if they come every 10 s, 20 ms looks like a P99 above 1 s in most minutes."""
-        if not self.judges_quantiles:
+        if self.mode == "node":
             return
         threshold = self.shortest_threshold
         slowest = slowest_interval(threshold)
@@ -180,7 +186,7 @@ class Config(ConfigSection):
             raise ValueError(
                 f"`clock.interval` of {format_duration(self.clock.interval)} is too slow for quantiles to be judged by "
                 f"a threshold of {format_duration(threshold)}; write at most {format_duration(slowest)}, or "
-                "metrics: proven, which leaves them out"
+                "mode: node, which leaves them out"
             )
 
     @property
@@ -195,7 +201,7 @@ class Config(ConfigSection):
         There are no bursts if nothing is estimated.
         """
         rate = min(self.clock.burst.rate, self._most_ticks)
-        ticks = self.clock.burst.ticks_per_hour if self.judges_quantiles else 0
+        ticks = self.clock.burst.ticks_per_hour if self.mode == "cluster" else 0
         burst = self.clock.burst.model_copy(update={"rate": rate, "ticks_per_hour": ticks})
         return self.clock.model_copy(update={"namespace": self.tick_namespaces[0], "burst": burst})
 
@@ -218,9 +224,9 @@ class Config(ConfigSection):
             )
 
     @property
-    def judges_quantiles(self) -> bool:
-        """Return True if quantiles are estimated; otherwise requests that only estimates need are not sent."""
-        return self.metrics != "proven"
+    def detail(self) -> Literal["node", "basic", "full"]:
+        """Which metrics are exposed: those of `mode: node`, or those at the level `metrics`."""
+        return "node" if self.mode == "node" else self.metrics
 
     @property
     def shortest_threshold(self) -> float:
@@ -266,7 +272,7 @@ class Config(ConfigSection):
     def wants_witnesses(self) -> bool:
         """Return True if the announced apiservers that are not watched may be ticked on."""
         kubernetes = self.kubernetes
-        return kubernetes.witnesses == "auto" and kubernetes.apiservers != "each" and self.judges_quantiles
+        return kubernetes.witnesses == "auto" and kubernetes.apiservers != "each" and self.mode == "cluster"
 
     def objective_of(self, watch: WatchConfig) -> Objective:
         """Return the objective in force for a watch: the common one with the overrides of the watch."""

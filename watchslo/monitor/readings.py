@@ -136,7 +136,7 @@ class SnapshotBuilder:
 
     def _read_apiserver(self, apiserver: Apiserver) -> ApiserverReading:
         assignment, comparison = self._watches.assignment, None
-        if assignment and self._reconciler.config.judges_quantiles:
+        if assignment and self._reconciler.config.mode == "cluster":
             comparison = assignment.main.sealer.comparisons.get(apiserver.name)
         reading = replace(
             read_apiserver(apiserver, self._apiservers.role_of(apiserver), comparison),

@@ -102,7 +102,7 @@ class Reconciler:
                 "guarantees": self._watches.delivery_checker.run,
                 "witness_reads": self._watches.witness_reader.run,
             }
-        works |= {"hops": self._watches.cache_prober.run} if self.config.judges_quantiles else {}
+        works |= {"hops": self._watches.cache_prober.run} if self.config.mode == "cluster" else {}
         if self.config.kubernetes.apiserver_metrics:
             works["metrics_page"] = self._watches.metrics_reader.run
         for name, work in works.items():

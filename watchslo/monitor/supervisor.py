@@ -66,7 +66,7 @@ class Supervisor:
         self._rotated = asyncio.Event()
         credentials.on_change(self._rotated.set)
         changed = asyncio.Event()
-        refresh = REFRESH_SECONDS if config.judges_quantiles else SELDOM_SECONDS
+        refresh = REFRESH_SECONDS if config.mode == "cluster" else SELDOM_SECONDS
         self._apiservers = ApiserverSet(config, credentials, self._limiters, changed.set)
         follower = ApiserverFollower(config.kubernetes, self._apiservers, refresh, random)
         self._watches = WatchSet(config, self._tasks, self._apiservers, self._bins, self.lag, random, replay=replay)
@@ -92,7 +92,7 @@ class Supervisor:
             lambda: self._watches.all,
             self.lag,
             random,
-            of_many=lambda: not self._reconciler.config.judges_quantiles,
+            of_many=lambda: self._reconciler.config.mode == "node",
         )
         self._log = structlog.get_logger()
 

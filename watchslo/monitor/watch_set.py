@@ -252,7 +252,7 @@ class WatchSet:
             prober = StorageProber(apiserver, namespace, lambda: self._config.probes_storage, self._random)
             self._tasks.start(("storage", apiserver.name), prober.run)
         headroom = None
-        if self._config.judges_quantiles:
+        if self._config.mode == "cluster":
             headroom = HeadroomProber(watches.values, apiserver, self._headroom_probes_per_second, self._random)
             self._tasks.start(("headroom", apiserver.name), headroom.run)
         self._served[apiserver.name] = _ServedApiserver(apiserver, watches, auditor, headroom)
@@ -275,7 +275,7 @@ class WatchSet:
             longest_line=desired.longest_line,
             probed_in=desired.watch.namespace or self._config.tick_namespaces[0],
             replay=self._replay,
-            of_many=not self._config.judges_quantiles,
+            of_many=self._config.mode == "node",
         )
         statistics = WatchStatistics(
             identity, self._new_track(desired), self.assignment.main, self._lag, lambda: self._apiservers.creators
@@ -332,7 +332,7 @@ class WatchSet:
 
     def _new_reserve(self) -> TickReserve | None:
         """Return the reserve of a new clock; None if estimates need ticks at times that no event decides."""
-        return None if self._config.judges_quantiles else TickReserve(self._config.shortest_threshold)
+        return None if self._config.mode == "cluster" else TickReserve(self._config.shortest_threshold)
 
     def _new_track(self, desired: DesiredWatch) -> Track:
         creation = desired.watch.measures_creation(desired.resource)
@@ -342,7 +342,7 @@ class WatchSet:
             time.monotonic(),
             self._lag.own_delays,
             creation=creation,
-            quantiles=self._config.judges_quantiles,
+            quantiles=self._config.mode == "cluster",
         )
 
     def _latest_ticks(self, apiserver: str) -> list[Reading]:

@@ -219,7 +219,7 @@ class IncidentReport:
 
     Nothing is known before `known_wall`. Counts of events, guarantees and lag began at `counted_wall`, which may lie
     before the period; `violated` says whether a guarantee was violated in the period. With `proven_only` there are no
-    quantiles, as with `metrics: proven`.
+    quantiles, as with `mode: node`.
     """
 
     title: str

@@ -200,7 +200,7 @@ def _causes(found: Iterable[MetricSeries], period: ReportPeriod) -> Iterator[Cau
 
 
 def _guarantees(answers: Answers) -> Iterator[GuaranteeCount]:
-    """Yield each guarantee; with `metrics: proven` violations have no label, and all of them are one row."""
+    """Yield each guarantee; with `mode: node` violations have no label, and all of them are one row."""
     checks = {one.metric.get("guarantee", ""): one.last for one in answers[Asked.CHECKS]}
     violations = {one.metric.get("guarantee", ""): one.last for one in answers[Asked.VIOLATIONS]}
     for guarantee in dict.fromkeys((*GUARANTEES, *checks, *violations)):
@@ -267,8 +267,8 @@ def _counted(answers: Answers) -> Iterator[EventRecord]:
 def _notes(answers: Answers, *, proven_only: bool) -> Iterator[str]:
     if proven_only:
         yield (
-            "The targets have metrics: proven, and so no quantiles, curves and judged minutes; a minute is bad if an "
-            "event was proven late."
+            "The targets run with mode: node, and so there are no quantiles, curves and judged minutes; a minute is "
+            "bad if an event was proven late."
         )
     if answers[Asked.CAUSES]:
         yield (

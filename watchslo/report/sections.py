@@ -122,7 +122,7 @@ def _watch_charts(report: IncidentReport) -> ReportSection:
     charts = tuple(_chart(one.name, one.curve, one.minutes, report) for one in watches[:MOST_CHARTS])
     sentences: tuple[str, ...] = ()
     if report.proven_only:
-        sentences = ("Without quantiles (metrics: proven) there is no curve.",)
+        sentences = ("Without quantiles (mode: node) there is no curve.",)
     elif not charts:
         sentences = ("No figures of this period are kept.",)
     elif more := len(watches) - len(charts):

@@ -136,7 +136,7 @@ def _untrusted(config: Config, builder: AlertBuilder) -> Iterator[Alert]:
         ),
         labels={"reason": "time"},
     )
-    if config.judges_quantiles:
+    if config.mode == "cluster":
         yield _uncovered(config, builder, cluster)
 
 

@@ -63,9 +63,9 @@ Indicator = BucketIndicator | VerdictIndicator | NativeIndicator
 
 
 def events_indicator(config: Config, settings: RuleSettings, group: WatchGroup) -> Indicator:
-    """Return the indicator of late events; with `metrics: proven`, of events that are proven late."""
+    """Return the indicator of late events; with `mode: node`, of events that are proven late."""
     job, matcher, threshold = settings.job_selector, group.matcher, group.objective.threshold
-    if not config.judges_quantiles:
+    if config.mode == "node":
         return VerdictIndicator(select(VERDICTS, job, matcher), select(VERDICTS, job, BEYOND, matcher))
     if settings.histograms is Histograms.NATIVE:
         return NativeIndicator(select(NATIVE.metric, job, matcher), threshold)

@@ -1,6 +1,6 @@
 """Recording rules: late ratios and burn rates, the remaining budget, quantiles, good minutes and coverage.
 
-With `metrics: proven` there are no histograms and no judged minutes. Only events that are proven late count, so ratios
+With `mode: node` there are no histograms and no judged minutes. Only events that are proven late count, so ratios
 and burn rates are lower bounds; quantiles and good minutes are left out.
 """
 
@@ -45,14 +45,14 @@ def recording_groups(config: Config, settings: RuleSettings) -> tuple[RuleGroup,
     kept = names.label_levels(settings)
     recorded = (
         ("watchslo-minutes", RECORDED_EVERY, _minutes(config, settings, kept)),
-        ("watchslo-quantiles", SLOWLY_RECORDED_EVERY, _quantiles(settings, kept) if config.judges_quantiles else ()),
+        ("watchslo-quantiles", SLOWLY_RECORDED_EVERY, _quantiles(settings, kept) if config.mode == "cluster" else ()),
         (
             "watchslo-cluster",
             RECORDED_EVERY,
-            cluster_minutes(config, settings, kept) if config.judges_quantiles else (),
+            cluster_minutes(config, settings, kept) if config.mode == "cluster" else (),
         ),
         ("watchslo-days", SLOWLY_RECORDED_EVERY, _days(config, settings)),
-        ("watchslo-cluster-days", SLOWLY_RECORDED_EVERY, cluster_days(settings) if config.judges_quantiles else ()),
+        ("watchslo-cluster-days", SLOWLY_RECORDED_EVERY, cluster_days(settings) if config.mode == "cluster" else ()),
         ("watchslo-period", SELDOM_RECORDED_EVERY, _period(config, settings)),
     )
     return tuple(
@@ -78,7 +78,7 @@ def _minutes(config: Config, settings: RuleSettings, kept: LabelLevels) -> Itera
     )
     yield RuleDefinition(names.late_ratio("2h"), _summed_ratio(settings.span(SHORT_WINDOWS["2h"])))
     yield from (_burn_rate(config, window) for window in SHORT_WINDOWS)
-    if config.judges_quantiles:
+    if config.mode == "cluster":
         ticks = by("sum", (*kept.instance, "apiserver", "domain", "le"), _rate(settings, TICK_BUCKET))
         yield RuleDefinition(names.INSTANCE_TICK, f"histogram_quantile(0.5, {ticks}) >= 0")
         known = _rate(settings, WINDOWS, 'verdict=~"good|bad|undecided"')
@@ -86,7 +86,7 @@ def _minutes(config: Config, settings: RuleSettings, kept: LabelLevels) -> Itera
 
 
 def _of_instances(config: Config, settings: RuleSettings, kept: LabelLevels) -> Iterator[RuleDefinition]:
-    if not config.judges_quantiles:
+    if config.mode == "node":
         yield from _proven_of_instances(config, settings, kept)
     elif settings.histograms is Histograms.NATIVE:
         yield from _native_of_instances(config, settings, kept)
@@ -136,7 +136,7 @@ def _days(config: Config, settings: RuleSettings) -> Iterator[RuleDefinition]:
     for window, seconds in LONG_WINDOWS.items():
         yield RuleDefinition(names.late_ratio(window), _summed_ratio(settings.span(seconds)))
         yield _burn_rate(config, window)
-    if not config.judges_quantiles:
+    if config.mode == "node":
         return
     good, judged, known = (_windows_of_a_day(settings, matcher) for matcher in (GOOD, JUDGED, ""))
     yield RuleDefinition(names.GOOD_WINDOWS, f"{good} / ({judged} > 0)")

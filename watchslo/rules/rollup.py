@@ -2,7 +2,7 @@
 
 It is at most 20 series for all watches and apiservers of a cluster together, built on the rules of `recording` and
 `cluster`, which must be loaded as well. A rate here is that of one instance: several instances receive the same events,
-so each watch counts with the mean of its instances. With `metrics: proven` each instance has its own events, and they
+so each watch counts with the mean of its instances. With `mode: node` each instance has its own events, and they
 are added up. As for alerts, lateness that only a minority of the instances of a watch sees does not count.
 """
 
@@ -56,7 +56,7 @@ def _events(config: Config, settings: RuleSettings, kept: LabelLevels) -> Iterat
 
     def of_one_instance(rates: str) -> str:
         operand = enclosed(rates) if "\n" in rates else rates
-        return f"{operand} / {names.INSTANCES}" if config.judges_quantiles else rates
+        return f"{operand} / {names.INSTANCES}" if config.mode == "cluster" else rates
 
     for name, rates in (
         (names.ROLLUP_EVENTS, names.EVENTS),
@@ -73,7 +73,7 @@ def _events(config: Config, settings: RuleSettings, kept: LabelLevels) -> Iterat
 
 def _confirmed(config: Config) -> str:
     """Return the late events of each watch, 0 if only a minority of its instances is late."""
-    if not config.judges_quantiles:  # proven events need no second instance
+    if config.mode == "node":  # proven events need no second instance
         return names.LATE_EVENTS
     confirmed = f"{names.LATE_EVENTS} unless {names.LATE_INSTANCES} <= 0.5 * {names.INSTANCES}"
     return joined("or", (confirmed, f"0 * {names.LATE_EVENTS}"))
@@ -115,7 +115,7 @@ def _delivery(settings: RuleSettings, kept: LabelLevels) -> Iterator[RuleDefinit
 
 def _days(config: Config, settings: RuleSettings) -> Iterator[RuleDefinition]:
     yield from (_burn_rate(settings, window) for window in DAY_WINDOWS)
-    if config.judges_quantiles:
+    if config.mode == "cluster":
         yield RuleDefinition(names.ROLLUP_GOOD_MINUTES, names.good_minutes("cluster"))
         yield RuleDefinition(names.ROLLUP_JUDGED_MINUTES, names.judged_minutes("cluster"))
     count = f"count_over_time({names.ROLLUP_EVENTS}[{settings.span(LENGTHS['3d'])}])"

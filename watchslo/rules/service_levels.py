@@ -35,11 +35,11 @@ class ServiceLevel:
 
 def service_levels(config: Config, settings: RuleSettings) -> tuple[ServiceLevel, ...]:
     """Return one service level for each objective of events and, with judged minutes, for each of minutes."""
-    return (*_of_events(config, settings), *(_of_minutes(config, settings) if config.judges_quantiles else ()))
+    return (*_of_events(config, settings), *(_of_minutes(config, settings) if config.mode == "cluster" else ()))
 
 
 def _of_events(config: Config, settings: RuleSettings) -> Iterator[ServiceLevel]:
-    proven = "" if config.judges_quantiles else " Only events that are proven late count as late."
+    proven = "" if config.mode == "cluster" else " Only events that are proven late count as late."
     for group in watch_groups(config, _events):
         events, threshold = group.objective.events, format_duration(group.objective.threshold)
         yield ServiceLevel(

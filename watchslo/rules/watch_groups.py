@@ -22,7 +22,7 @@ def watch_groups(config: Config, key: ObjectiveKey) -> tuple[WatchGroup, ...]:
     """Return the watches grouped by the values that `key` reads from their objectives.
 
     One group selects by exclusion: it takes every watch that no other group names, because the watches that `"*"` will
-    find are not known yet. With `metrics: proven` several daemons often share a Prometheus, so each group without a
+    find are not known yet. With `mode: node` several daemons often share a Prometheus, so each group without a
     `"*"` names its watches.
     """
     objectives: dict[tuple[float, ...], ObjectiveConfig] = {}
@@ -34,7 +34,7 @@ def watch_groups(config: Config, key: ObjectiveKey) -> tuple[WatchGroup, ...]:
         labels.setdefault(key(objective), []).extend(part.label for part in watch.parts)
         if watch.resource == "*":
             rest = key(objective)
-    if not config.judges_quantiles and all(watch.resource != "*" for watch in config.watch):
+    if config.mode == "node" and all(watch.resource != "*" for watch in config.watch):
         rest = None  # exclusion would also select the watches of daemons with stricter alerts
     named = [label for found, own in labels.items() if found != rest for label in own]
     return tuple(

@@ -136,8 +136,8 @@ def test_output_matches_golden_file(
 
 def test_check_refuses_metrics_proven(ask: Check, tmp_path: Path) -> None:
     file = tmp_path / "watchslo.yaml"
-    file.write_text("metrics: proven\nclock: {interval: 10s}")
-    with pytest.raises(ConfigError, match="metrics: proven has no quantile to judge; remove it"):
+    file.write_text("mode: node\nclock: {interval: 10s}")
+    with pytest.raises(ConfigError, match="mode: node has no quantile to judge; remove it"):
         ask(file=file)
 
 

@@ -91,9 +91,9 @@ class TestFollow:
         """Parsing 300 watches takes 33 ms, in which the measuring thread shares the interpreter."""
         loaded: list[Path] = []
 
-        def counted(path: Path) -> tuple[Config, str]:
+        def counted(path: Path, **options: Any) -> tuple[Config, str]:
             loaded.append(path)
-            return load(path)
+            return load(path, **options)
 
         monkeypatch.setattr(app, "load", counted)
         await checks(3)
@@ -116,6 +116,15 @@ class TestFollow:
         await checks()
         assert file.succeeded()
         assert not file.configured
+
+    async def test_outdated_key_is_accepted_and_logged(self, file: File, log: Log) -> None:
+        file.write("metrics: proven\nwatch: [{resource: nodes}]")
+        await checks(3)
+        assert [watch.resource for watch in file.configured[0].watch] == ["nodes"]
+        assert [event["message"] for event in log.of("config_outdated")] == [
+            f"{file.path}:1: metrics: proven is outdated; write mode: node instead"
+        ]
+        assert log.of("config_reloaded")[0]["needs_restart"] == ["mode"]
 
     async def test_refused_change_names_the_file(self, file: File, log: Log) -> None:
         file.write("objective: {threshold: 700ms}")
@@ -262,6 +271,16 @@ class TestCommand:
         assert server.limits.connections == 8
         app.run(path, Overrides())
         assert began["server"] == load(path)[0].server
+
+    def test_outdated_key_is_logged_when_the_daemon_starts(
+        self, began: dict[str, Any], tmp_path: Path, log: Log, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        path = tmp_path / "watchslo.yaml"
+        path.write_text("metrics: proven\nclock: {interval: 30s}\nserver: {listen: '127.0.0.1:0'}")
+        app.run(path, Overrides())
+        assert began["arguments"][1].mode == "node"
+        assert len(log.of("config_outdated")) == 1
+        assert capsys.readouterr().err == ""
 
     def test_start_delay_is_random(self, began: dict[str, Any], tmp_path: Path) -> None:
         path = tmp_path / "watchslo.yaml"

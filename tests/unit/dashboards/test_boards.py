@@ -39,11 +39,11 @@ def test_files_are_named_by_uid() -> None:
     assert all(name == f"{dashboard['uid']}.json" for name, dashboard in SHIPPED.items())
 
 
-def test_dashboard_of_nodes_queries_only_what_proven_instances_export() -> None:
-    proven = {family.name for family in FAMILIES if family.view(Detail.PROVEN)}
+def test_dashboard_of_nodes_queries_only_what_node_mode_exports() -> None:
+    exported = {family.name for family in FAMILIES if family.view(Detail.NODE)}
     asked = {name for _, query in queries(SHIPPED[NODE]) for name in OURS.findall(query)}
     assert asked
-    assert asked <= proven
+    assert asked <= exported
 
 
 def test_dashboard_of_nodes_says_first_what_is_proven_and_selects_the_job_of_the_profile() -> None:

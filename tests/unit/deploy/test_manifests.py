@@ -98,7 +98,7 @@ def test_node_profile_sends_few_requests() -> None:
     assert node.limits.probes_per_second == 0, "probes would add load when all watches are late"
     assert not node.probes_storage, "thousands of instances would probe the same storage"
     assert node.start_delay
-    assert node.metrics == "proven"
+    assert node.mode == "node"
     (watch,) = node.watch
     assert watch.field_selector == "spec.nodeName=node"
 

@@ -28,7 +28,7 @@ async def writing(cluster: Cluster, *resources: Resource) -> AsyncIterator[None]
 class TestForeign:
     async def test_second_that_proves_a_watch_foreign_is_unmeasured(self, cluster: Cluster) -> None:
         """Seconds lie between the probe and that tick: no event received in them may be sealed."""
-        made = config("pods", "configmaps", clock={"interval": "4s"}, metrics="proven")
+        made = config("pods", "configmaps", clock={"interval": "4s"}, mode="node")
         async with writing(cluster, CONFIGMAPS), running(made, start=60) as run:
             assert (run.stream("pods").domain, run.stream("pods").membership) == ("main", "member")
             cluster.revisions["pods"] = cluster.revision - 60

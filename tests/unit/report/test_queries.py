@@ -173,7 +173,7 @@ class TestReport:
         (pods,) = (one for one in made.watches if one.watch == "pods")
         assert (pods.minutes[5], pods.minutes[6]) == (Minute.BAD, Minute.NO_DATA)
         assert answer(made).text.startswith("pods: late from")
-        assert any("metrics: proven" in text for text in unknowns(made))
+        assert any("mode: node" in text for text in unknowns(made))
         assert f"| any guarantee | 1 | {ABSENT} |" in as_markdown(made)
 
     def test_several_versions_are_noted(self) -> None:

@@ -168,7 +168,7 @@ def test_empty_report_says_so_in_every_section() -> None:
 def test_without_quantiles_there_is_no_chart() -> None:
     watch = WatchRecord("pods", "service", LatencyCurve(), (Minute.NO_DATA,) * 45)
     report = replace(incident(), watches=(watch,), proven_only=True)
-    assert "Without quantiles (metrics: proven) there is no curve." in as_markdown(report)
+    assert "Without quantiles (mode: node) there is no curve." in as_markdown(report)
 
 
 def test_watches_of_one_apiserver_each_have_no_second_charts() -> None:

@@ -27,7 +27,7 @@ watch:
     objective: {events: {target: 0.999}}
   - resource: "*"
 """
-PROVEN = "{metrics: proven, clock: {interval: 60s}}"
+NODES = "{mode: node, clock: {interval: 60s}}"
 
 
 def config(text: str) -> Config:
@@ -61,7 +61,7 @@ class TestGoldenFiles:
 
 
 class TestRollup:
-    @pytest.mark.parametrize("text", ["{}", SEVERAL, PROVEN])
+    @pytest.mark.parametrize("text", ["{}", SEVERAL, NODES])
     def test_rollup_is_at_most_20_series(self, text: str) -> None:
         """Each rule records one series of a cluster, except for the worst watches."""
         single = [name for name in rollup_names(config(text)) if name != names.ROLLUP_WORST]
@@ -74,7 +74,7 @@ class TestRollup:
         others = [rule.name for group in rule_groups(Config(), RuleSettings()) for rule in group.rules]
         assert not any(name.startswith(("rollup", "fleet")) for name in others)
 
-    @pytest.mark.parametrize("text", ["{}", SEVERAL, PROVEN])
+    @pytest.mark.parametrize("text", ["{}", SEVERAL, NODES])
     def test_rollup_uses_only_exposed_series_and_those_that_are_recorded(self, text: str) -> None:
         recorded = {rule.name for group in rule_groups(config(text), RuleSettings()) for rule in group.rules}
         recorded |= set(rollup_names(config(text)))
@@ -85,17 +85,17 @@ class TestRollup:
         allowed = expression(rollup(SEVERAL), names.ROLLUP_ALLOWED_EVENTS)
         assert re.findall(r"([\d.]+) \* \S+\{watch(..)", allowed) == [("0.001", "=~"), ("0.01", "!~")]
 
-    def test_instances_with_metrics_proven_are_added_up(self) -> None:
+    def test_instances_in_node_mode_are_added_up(self) -> None:
         """Each of them has its own events, and needs no other one to prove that they are late."""
-        assert names.INSTANCES not in "".join(rule.expression for rule in rollup(PROVEN))
-        assert names.LATE_INSTANCES not in "".join(rule.expression for rule in rollup(PROVEN))
+        assert names.INSTANCES not in "".join(rule.expression for rule in rollup(NODES))
+        assert names.LATE_INSTANCES not in "".join(rule.expression for rule in rollup(NODES))
 
-    def test_instances_with_metrics_proven_have_no_minutes(self) -> None:
-        left = set(rollup_names(Config())) - set(rollup_names(config(PROVEN)))
+    def test_instances_in_node_mode_have_no_minutes(self) -> None:
+        left = set(rollup_names(Config())) - set(rollup_names(config(NODES)))
         assert left == {names.ROLLUP_GOOD_MINUTES, names.ROLLUP_JUDGED_MINUTES}
 
     def test_clock_is_judged_over_20_ticks_of_the_interval(self) -> None:
-        assert "[20m]" in expression(rollup(PROVEN), names.ROLLUP_TICKING)
+        assert "[20m]" in expression(rollup(NODES), names.ROLLUP_TICKING)
 
     def test_page_explains_every_series(self) -> None:
         """Burn rates share a row, so the further windows have only the end of their names."""
@@ -105,12 +105,12 @@ class TestRollup:
 
 
 class TestGlobal:
-    @pytest.mark.parametrize("text", ["{}", SEVERAL, PROVEN])
+    @pytest.mark.parametrize("text", ["{}", SEVERAL, NODES])
     def test_every_series_of_the_rollup_is_recorded(self, text: str) -> None:
         recorded = {rule.name for rule in fleet(text) if not rule.labels}
         assert {names.in_fleet(name) for name in rollup_names(config(text))} <= recorded
 
-    @pytest.mark.parametrize("text", ["{}", SEVERAL, PROVEN])
+    @pytest.mark.parametrize("text", ["{}", SEVERAL, NODES])
     def test_rules_use_only_the_rollup_and_what_they_record(self, text: str) -> None:
         known = {rule.name for rule in fleet(text) if not rule.labels} | set(rollup_names(config(text)))
         for rule in fleet(text):
@@ -146,7 +146,7 @@ class TestGlobal:
         assert [rule.labels["long"] for rule in rules if rule.name == "WatchFleetBudgetBurn"] == ["6h", "3d"]
 
     def test_coverage_is_not_judged_without_minutes(self) -> None:
-        reasons = [rule.labels["reason"] for rule in fleet(PROVEN) if rule.name == "WatchsloClusterUntrusted"]
+        reasons = [rule.labels["reason"] for rule in fleet(NODES) if rule.name == "WatchsloClusterUntrusted"]
         assert reasons == ["time"]
 
 

@@ -34,13 +34,13 @@ watch:
     objective: {threshold: 2s, minutes: {window: 5m, minEvents: 20}}
   - resource: "*"
 """
-PROVEN = """
+NODES = """
 watch:
   - resource: pods
     name: my-node
     fieldSelector: spec.nodeName=node-1
 clock: {interval: 10s}
-metrics: proven
+mode: node
 """
 
 
@@ -82,10 +82,10 @@ class TestGoldenFiles:
     def test_rules_divided_by_shrink(self, golden: Golden) -> None:
         golden("rules-shrunk.yaml", as_yaml(document(None, RulesOptions("plain", shrink=60))))
 
-    def test_rules_of_metrics_proven(self, golden: Golden, tmp_path: Path) -> None:
+    def test_rules_of_node_mode(self, golden: Golden, tmp_path: Path) -> None:
         path = tmp_path / "watchslo.yaml"
-        path.write_text(PROVEN)
-        golden("rules-proven.yaml", as_yaml(document(path, RulesOptions("plain"))))
+        path.write_text(NODES)
+        golden("rules-node.yaml", as_yaml(document(path, RulesOptions("plain"))))
 
     def test_rules_of_native_histograms(self, golden: Golden, several: Path) -> None:
         golden("rules-native.yaml", as_yaml(document(several, RulesOptions("plain", histograms="native"))))
@@ -189,8 +189,8 @@ class TestNativeHistograms:
         found = [rule.expression for rule in rules(SEVERAL, histograms=Histograms.NATIVE)]
         assert not any("timespan_seconds_" in expression or 'le="' in expression for expression in found)
 
-    def test_proven_rules_have_no_histograms(self) -> None:
-        assert rules(PROVEN, histograms=Histograms.NATIVE) == rules(PROVEN)
+    def test_rules_of_node_mode_have_no_histograms(self) -> None:
+        assert rules(NODES, histograms=Histograms.NATIVE) == rules(NODES)
 
 
 class TestSettings:
@@ -216,18 +216,18 @@ class TestAlerts:
             assert (ROOT / link.removeprefix(f"{documentation}/")).exists()
 
 
-class TestProven:
-    def test_proven_rules_use_only_exposed_or_recorded_series(self) -> None:
+class TestNodeMode:
+    def test_rules_use_only_exposed_or_recorded_series(self) -> None:
         """A rule on a series that does not exist never fires."""
-        proven = {family.name for family in FAMILIES if family.view(Detail.PROVEN)} | {"up"}
-        recorded = {rule.name for rule in rules(PROVEN) if not rule.labels}
-        for rule in rules(PROVEN):
+        exposed = {family.name for family in FAMILIES if family.view(Detail.NODE)} | {"up"}
+        recorded = {rule.name for rule in rules(NODES) if not rule.labels}
+        for rule in rules(NODES):
             texts = (rule.expression, *re.findall(r"printf `(.*?)`", " ".join(rule.annotations.values())))
             named = {name for text in texts for name in re.findall(r"[a-z_0-9]*:?watchslo_\w+(?::\w+)?", text)}
-            assert named <= proven | recorded, rule.name
+            assert named <= exposed | recorded, rule.name
 
-    def test_proven_rules_leave_out_alerts_on_estimates(self) -> None:
-        left = {rule.name for rule in rules() if rule.labels} - {rule.name for rule in rules(PROVEN) if rule.labels}
+    def test_rules_leave_out_alerts_on_estimates(self) -> None:
+        left = {rule.name for rule in rules() if rule.labels} - {rule.name for rule in rules(NODES) if rule.labels}
         assert left == {
             "WatchLatencyBadMinutes",
             "WatchClusterBadMinutes",

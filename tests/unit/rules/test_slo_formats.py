@@ -7,7 +7,7 @@ from typing import Any, get_args
 import click
 import pytest
 
-from tests.unit.rules.test_rules import PROVEN, SEVERAL, config, expressions
+from tests.unit.rules.test_rules import NODES, SEVERAL, config, expressions
 from watchslo.app.rules import Format, RulesOptions, as_yaml, documents
 from watchslo.cli.rules import rules as command
 from watchslo.rules.service_levels import service_levels
@@ -112,8 +112,8 @@ class TestIndicators:
             }
         }
 
-    def test_proven_objectives_count_proven_events_and_no_minutes(self) -> None:
-        found = openslo_queries(PROVEN)
+    def test_objectives_of_node_mode_count_proven_events_and_no_minutes(self) -> None:
+        found = openslo_queries(NODES)
         assert found == {
             "watch-latency-events": {
                 "bad": 'sum by () (watchslo_slo_events_total{job="watchslo",verdict="beyond",watch=~"my-node"})',

@@ -48,7 +48,7 @@ async def serving(
     if snapshot is not None:
         history.observe(snapshot)
         await history.ask("test", lambda _: None)  # when it has been observed
-    encoder, health = MetricsEncoder(Detail.PROVEN if bare else Detail.BASIC), lambda: unhealthy
+    encoder, health = MetricsEncoder(Detail.NODE if bare else Detail.BASIC), lambda: unhealthy
     app = (
         http.create_app(latest, health, encoder, history, authorize)
         if isinstance(history, Feed)

@@ -103,7 +103,7 @@ def test_late_beats_have_an_edge_of_their_own() -> None:
     assert LATE_BEAT_SECONDS in LAG_EDGES
 
 
-def test_proven_does_not_change_with_estimates() -> None:
+def test_node_mode_does_not_change_with_estimates() -> None:
     estimated = with_track(
         windows=(),
         timespan=replace(readings.TRACK.timespan, counts=(0,) * len(readings.TRACK.timespan.counts), sum=0.0),
@@ -113,8 +113,8 @@ def test_proven_does_not_change_with_estimates() -> None:
         hops=(),
     )
     other = replace(estimated, causes=(), apiservers=tuple(replace(one, combined=None) for one in estimated.apiservers))
-    assert text_of(with_track(), Detail.PROVEN) == text_of(other, Detail.PROVEN)
-    assert "watchslo_slo_events_total" in text_of(other, Detail.PROVEN)
+    assert text_of(with_track(), Detail.NODE) == text_of(other, Detail.NODE)
+    assert "watchslo_slo_events_total" in text_of(other, Detail.NODE)
 
 
 # States that the golden files above do not have: the lines of single families
@@ -280,12 +280,12 @@ def test_watch_has_more_series_with(
     assert [series(stream, detail) - series(without, detail) for detail in details] == [more] * len(details)
 
 
-def test_proven_has_at_most_40_series_for_one_watch() -> None:
+def test_node_mode_has_at_most_40_series_for_one_watch() -> None:
     met = readings.changed(readings.STALLED, lists=EVERY_RELIST, audit={"stalled_for": 1.0})
     domain = replace(readings.DOMAIN, tickers=readings.DOMAIN.tickers[:1])
     codes = {("tick", "200"): 9, ("watch", "200"): 1, ("tick", "429"): 1, ("tick", "timeout"): 1}
     apiserver = replace(readings.SERVICE, requests=codes)
-    assert len(samples(alone(met, domains=(domain,), apiservers=(apiserver,)), Detail.PROVEN)) <= 40
+    assert len(samples(alone(met, domains=(domain,), apiservers=(apiserver,)), Detail.NODE)) <= 40
 
 
 def test_100_watches_have_less_than_5000_series() -> None:

@@ -151,7 +151,7 @@ def _prometheus_check(config: Config, options: DoctorOptions) -> DeploymentCheck
     queries = _queries(options.dashboards, settings)
 
     async def check(endpoint: HttpEndpoint) -> list[DeploymentFinding]:
-        prometheus, detail = Prometheus(endpoint), Detail(config.metrics)
+        prometheus, detail = Prometheus(endpoint), Detail(config.detail)
         found = [
             *await limited("scrapes", check_scrapes(prometheus, settings.job_selector, __version__)),
             *await limited("rules", check_rules(prometheus, rule_groups(config, settings))),

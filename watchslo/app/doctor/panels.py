@@ -45,7 +45,7 @@ class Emptiness(Enum):
     """Why a panel is empty; the first reason of its metrics in this order is shown."""
 
     SERVER = "Prometheus refuses its queries."
-    DETAIL = "This needs another level of `metrics` in the configuration."
+    DETAIL = "This needs another `mode`, or level of `metrics`, in the configuration."
     RULES = "The recording rules are not loaded, or have no data yet."
     FOREIGN = "Prometheus does not scrape the apiservers."
     UNUSED = "watchslo exposes no such series: the feature is not used, or nothing of the kind has happened yet."

@@ -28,7 +28,7 @@ class ClockConfig(ConfigSection):
 
     Without a `namespace`, ticks go to that of the first watch if each watch has one.
     `interval` is the mean time between two ticks of the main clock through one apiserver, by all instances that share
-    its ticks; with `metrics: proven`, some ticks are saved and follow events. The clocks of all other storages together
+    its ticks; with `mode: node`, some ticks are saved and follow events. The clocks of all other storages together
     tick as often as it does: with n of them, each has a tick every n intervals.
     """
 

@@ -2,5 +2,5 @@
 
 The annotations name the worst watch or instance. A problem that only one instance sees may be its own. So an alert
 about an apiserver needs more than half of the instances that watch there, unless one instance can prove the problem.
-With `metrics: proven` every instance can; alerts on metrics that such instances do not expose are left out.
+With `mode: node` every instance can; alerts on metrics that such instances do not expose are left out.
 """

@@ -21,8 +21,8 @@ BEHIND_SHARE = 0.1  # of the threshold: a tick through one apiserver may take so
 
 
 def clock_alerts(config: Config, builder: AlertBuilder) -> Iterator[Alert]:
-    """Yield the alerts on ticks, witnesses and coverage; only the last one is left with `metrics: proven`."""
-    if config.judges_quantiles:
+    """Yield the alerts on ticks, witnesses and coverage; only the last one is left with `mode: node`."""
+    if config.mode == "cluster":
         yield _slow(config, builder)
         yield _slow_through_one(config, builder)
         yield _unwitnessed(builder)

@@ -40,7 +40,7 @@ def delivery_alerts(config: Config, builder: AlertBuilder) -> Iterator[Alert]:
         meaning="Clients need longer to list than the apiserver keeps changes: they list, get a 410, and list again.",
     )
     yield _violated(builder)
-    if config.judges_quantiles:
+    if config.mode == "cluster":
         yield _headroom(builder)
 
 

@@ -32,7 +32,7 @@ def latency_alerts(config: Config, builder: AlertBuilder) -> Iterator[Alert]:
     for pair in _pairs_that_can_fire(config):
         if LENGTHS[pair.long] < DAY:
             yield _budget_burn(config, builder, pair)
-    if config.judges_quantiles:
+    if config.mode == "cluster":
         yield _bad_minutes(config, builder)
         yield from _bad_minutes_of_all(config, builder)
 
@@ -91,7 +91,7 @@ def _burning(config: Config, builder: AlertBuilder, pair: WindowPair, group: Wat
         f"{select(names.burn_rate(pair.short), group.matcher)} > {number(factor)}",
         *_history(builder, pair, group),
     )
-    if not config.judges_quantiles:  # proven events need no second instance, and each node has few events
+    if config.mode == "node":  # proven events need no second instance, and each node has few events
         enough = [f"{events_late} >= {FEWEST_LATE_EVENTS}"]
     else:
         enough = [

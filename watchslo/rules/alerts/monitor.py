@@ -15,7 +15,7 @@ TAINTED_SHARE, TAINTED_SECONDS = 0.05, 10 * MINUTE
 
 def monitor_alerts(config: Config, builder: AlertBuilder) -> Iterator[Alert]:
     """Yield the alerts on permissions, load, scrapes and the configuration of watchslo."""
-    if config.judges_quantiles:  # otherwise requests have no `kind`, and some permissions are optional
+    if config.mode == "cluster":  # otherwise requests have no `kind`, and some permissions are optional
         yield _forbidden(builder)
     yield from _overloaded(builder)
     cluster, down = builder.kept.cluster, f"{builder.exposed('up', 'PLACE')} == 0"

@@ -47,7 +47,7 @@ APISERVERS = (
         "apiserver_up",
         "1 if the apiserver answers, 0 if it has sent nothing for 10 s although it was asked.",
         basic=per_apiserver(lambda a: a.unresponsive_for is None),
-        proven=True,
+        node=True,
         beta=True,
     ),
     gauge(

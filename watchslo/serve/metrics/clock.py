@@ -20,7 +20,7 @@ CLOCK = (
         "clock_ticks_total",
         "Total number of ticks of the revision clock.",
         basic=per_ticker(lambda t: each(TICK_RESULT, t.ticks), TICK_RESULT),
-        proven=True,
+        node=True,
     ),
     counter(
         "clock_reads_total",
@@ -57,6 +57,6 @@ CLOCK = (
         "clock_resets_total",
         "Total number of times the revision went backwards, as after a restore of etcd.",
         basic=per_domain(lambda d: d.resets),
-        proven=True,
+        node=True,
     ),
 )

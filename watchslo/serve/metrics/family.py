@@ -1,4 +1,4 @@
-"""A metric family: its name, type, stability and help, and its series at each level of detail."""
+"""A metric family: its name, type, stability and help, and its series in each mode and at each level of detail."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -22,13 +22,13 @@ class Stability(StrEnum):
 
 
 class Detail(StrEnum):
-    """The level of detail: the configuration's `metrics`.
+    """What is exposed: `node` with `mode: node`, otherwise the configuration's level `metrics`.
 
-    `proven` leaves out all estimates and keeps an instance with one watch at 40 series or fewer. `basic` keeps a watch
+    `node` leaves out all estimates and keeps an instance with one watch at 40 series or fewer. `basic` keeps a watch
     at 50 series or fewer, whatever its strategy. `full` has everything.
     """
 
-    PROVEN = "proven"
+    NODE = "node"
     BASIC = "basic"
     FULL = "full"
 
@@ -37,7 +37,7 @@ class Detail(StrEnum):
 class Family:
     """One metric family. `basic` is None if only `full` has it; `full` is None if it is the same as `basic`.
 
-    `proven` is the view at that level, or True if it is the view of `basic`. It must not contain an estimate. The
+    `node` is the view with `mode: node`, or True if it is the view of `basic`. It must not contain an estimate. The
     readings of a `native` histogram have native buckets.
     """
 
@@ -47,14 +47,14 @@ class Family:
     help: str
     basic: MetricView | None
     full: MetricView | None
-    proven: MetricView | bool
+    node: MetricView | bool
     native: bool = False
 
     def view(self, detail: Detail) -> MetricView | None:
         """Return the view at a level of detail; None if the family is left out there."""
         match detail:
-            case Detail.PROVEN:
-                return self.proven if isinstance(self.proven, MetricView) else self.basic if self.proven else None
+            case Detail.NODE:
+                return self.node if isinstance(self.node, MetricView) else self.basic if self.node else None
             case Detail.BASIC:
                 return self.basic
             case Detail.FULL:
@@ -63,7 +63,7 @@ class Family:
 
 @dataclass(frozen=True, slots=True)
 class Declare:
-    """Declares families of one type: `counter("name", "Help.", basic=..., full=..., proven=..., beta=...)`."""
+    """Declares families of one type: `counter("name", "Help.", basic=..., full=..., node=..., beta=...)`."""
 
     type: Type
 
@@ -74,13 +74,13 @@ class Declare:
         *,
         basic: MetricView | None = None,
         full: MetricView | None = None,
-        proven: MetricView | bool = False,
+        node: MetricView | bool = False,
         beta: bool = False,
         native: bool = False,
     ) -> Family:
         """Return the family `watchslo_<name>`."""
         stability = Stability.BETA if beta else Stability.STABLE
-        return Family(f"watchslo_{name}", self.type, stability, help, basic, full, proven, native)
+        return Family(f"watchslo_{name}", self.type, stability, help, basic, full, node, native)
 
 
 counter, gauge, histogram = map(Declare, (Type.COUNTER, Type.GAUGE, Type.HISTOGRAM))

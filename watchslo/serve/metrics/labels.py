@@ -71,7 +71,7 @@ WINDOW_VERDICT = Label(
 )
 OVERALL_VERDICT = Label(
     "verdict",
-    "the verdict on all watches, as the page shows it; with `proven` the present one only",
+    "the verdict on all watches, as the page shows it; with `mode: node` the present one only",
     tuple(OverallVerdict),
 )
 TARGET = Label("kind", "share of events, or of windows", ("events", "minutes"))
@@ -79,7 +79,7 @@ EVENT_TYPE = Label(
     "type", "type of the watch event; `error` with `full` only", ("added", "modified", "deleted", "error")
 )
 UNMEASURED = Label("reason", "why an event is not a sample", track.UNMEASURED)
-CLASS = Label("class", "which party ended the watch; not `own` and `expired` with `proven`", tuple(CloseClass))
+CLASS = Label("class", "which party ended the watch; not `own` and `expired` with `mode: node`", tuple(CloseClass))
 CLOSED = Label("reason", "why the watch ended", tuple(Reason))
 LIST_FAILURE = Label("reason", "why the list failed", tuple(LIST_FAILURES))
 RELIST = Label(

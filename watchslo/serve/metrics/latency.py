@@ -106,7 +106,7 @@ LATENCY = (
         "slo_events_total",
         "Total number of samples by their proven bounds compared with the threshold.",
         basic=per_watch(lambda s: each(EVENT_VERDICT, s.track.objective.verdicts), EVENT_VERDICT),
-        proven=True,
+        node=True,
     ),
     counter(
         "slo_windows_total",
@@ -118,7 +118,7 @@ LATENCY = (
         "Threshold of the objective in force in seconds: the common one, or that of each watch.",
         basic=once(lambda m: m.threshold),
         full=per_watch(lambda s: s.track.objective.threshold),
-        proven=True,
+        node=True,
     ),
     gauge(
         "slo_target_ratio",
@@ -154,6 +154,6 @@ LATENCY = (
         "Total number of events that are not samples.",
         basic=per_watch(lambda s: sum(s.track.unmeasured.values())),
         full=per_watch(lambda s: each(UNMEASURED, s.track.unmeasured), UNMEASURED),
-        proven=True,
+        node=True,
     ),
 )

@@ -35,7 +35,7 @@ from watchslo.watch.failure import LIST_FAILURES, RULES, CloseClass
 from watchslo.watch.messages import RelistReason
 from watchslo.watch.strategy import STRATEGIES, STREAM
 
-NOT_PROVEN = (CloseClass.OWN, CloseClass.EXPIRED)  # the second is in expired_total
+NOT_OF_NODES = (CloseClass.OWN, CloseClass.EXPIRED)  # the second is in expired_total
 RESTARTS = (RelistReason.EXPIRED, RelistReason.ERRORS)  # the start is no restart, and clocks count their resets
 NO_CLOSES: Mapping[tuple[str, str], int] = {(class_, reason): 0 for reason, (class_, _, _) in RULES.items()}
 WITH_FALLBACK = frozenset(name for name, strategy in STRATEGIES.items() if strategy.fallback)
@@ -57,7 +57,7 @@ def _closed_by_class(watch: WatchReading) -> Mapping[str, Value]:
     classes: dict[str, int] = defaultdict(int)
     for (class_, _), count in watch.outcomes.closed.items():
         classes[class_] += count
-    return {class_: count for class_, count in each(CLASS, classes).items() if class_ not in NOT_PROVEN}
+    return {class_: count for class_, count in each(CLASS, classes).items() if class_ not in NOT_OF_NODES}
 
 
 def _failed_lists(outcomes: OutcomeReading) -> Mapping[tuple[str, str], Value]:
@@ -92,13 +92,13 @@ WATCHES = (
         "watch_up",
         "1 if the watch is open, else 0; absent if the resource can never be measured.",
         basic=per_watch(lambda s: s.up if s.measurable else None),
-        proven=True,
+        node=True,
     ),
     gauge(
         "watch_last_received_timestamp_seconds",
         "Unix time at which the last byte arrived.",
         basic=per_watch(lambda s: s.received.last_wall),
-        proven=True,
+        node=True,
     ),
     counter(
         "watch_events_total",
@@ -115,7 +115,7 @@ WATCHES = (
         "bookmarks_total",
         "Total number of bookmarks received.",
         basic=per_watch(lambda s: s.received.bookmarks),
-        proven=True,
+        node=True,
     ),
     gauge(
         "bookmark_age_seconds",
@@ -127,7 +127,7 @@ WATCHES = (
         "Total number of watches that ended, each for one reason.",
         basic=per_apiserver(lambda a: _closed(a.outcomes) if a.outcomes.lists else None, CLASS, CLOSED),
         full=per_watch(lambda s: _closed(s.outcomes), CLASS, CLOSED),
-        proven=per_watch(_closed_by_class, CLASS),
+        node=per_watch(_closed_by_class, CLASS),
     ),
     histogram(
         "watch_open_duration_seconds",
@@ -181,7 +181,7 @@ WATCHES = (
         "time_travel_total",
         "Total number of answers of an apiserver that were older than an earlier answer.",
         basic=per_apiserver(lambda a: a.time_travel.count),
-        proven=True,
+        node=True,
     ),
     counter(
         "time_travel_revisions_total",
@@ -203,13 +203,13 @@ LISTS = (
         "Total number of times a watch started over.",
         basic=per_watch(_restarts, RELIST),
         full=per_watch(lambda s: s.lists.relists, RELIST),
-        proven=True,
+        node=True,
     ),
     counter(
         "expired_total",
         "Total number of 410 Expired answers.",
         basic=per_watch(lambda s: s.lists.expired, PHASE),
-        proven=per_watch(lambda s: sum(s.lists.expired.values())),
+        node=per_watch(lambda s: sum(s.lists.expired.values())),
     ),
     gauge(
         "watch_headroom_seconds",
@@ -293,7 +293,7 @@ MISSED = (
         "gap_seconds_total",
         "Total seconds in which a watch received nothing before it started over.",
         basic=per_watch(lambda s: s.gaps.seconds),
-        proven=True,
+        node=True,
     ),
     counter(
         "unseen_changes_total",
@@ -311,13 +311,13 @@ MISSED = (
         "stalls_total",
         "Total number of times a watch withheld events or its apiserver's cache of the resource was frozen.",
         basic=per_watch(lambda s: s.audit.stalls),
-        proven=True,
+        node=True,
     ),
     gauge(
         "watch_stalled",
         "1 if events are withheld or the apiserver's cache of the resource is frozen, else 0; absent without audits.",
         basic=per_audited_watch(lambda s: s.audit.stalled_for is not None),
-        proven=True,
+        node=True,
     ),
     gauge(
         "stall_seconds",
@@ -342,6 +342,6 @@ GUARANTEES = (
         "watch_guarantee_violations_total",
         "Total number of events and bookmarks that violated a guarantee of the watch.",
         basic=per_watch(lambda s: s.guarantees.violations, GUARANTEE),
-        proven=per_watch(lambda s: sum(s.guarantees.violations.values())),
+        node=per_watch(lambda s: sum(s.guarantees.violations.values())),
     ),
 )

@@ -87,7 +87,7 @@ HOPS = "rate(watchslo_hop_seconds{}[5m]) or rate(watchslo_hop_seconds_bucket{}[5
 STATES = {
     "needs more detail": empty(SENT),
     "with that detail, but unused": empty(SENT, detail=Detail.FULL),
-    "needs more than proven": empty(LATENCY, detail=Detail.PROVEN),
+    "not with mode: node": empty(LATENCY, detail=Detail.NODE),
     "latency, but unused": empty(LATENCY),
     "recorded by rules": empty("max(apiserver_resource:watchslo_error_budget:burn_rate1h{})"),
     "of the apiserver": empty(OF_APISERVER),
