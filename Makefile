@@ -141,7 +141,7 @@ golden: setup ## Rewrite the golden files; read the diff before you commit it
 dashboards: setup ## Write dashboards/*.json and dashboards/perses from the code in tools/dashboards
 	$(BIN)/python -m tools.dashboards dashboards
 
-manifests: setup ## Write the RBAC rules, alert rules and dashboards in deploy from configurations and code
+manifests: setup ## Write the RBAC rules and alert rules in deploy from configurations and code
 	$(BIN)/python -m tools.manifests
 
 pictures: setup $(PERSES_PAGE)/page.js ## Take pictures of the dashboards in Perses (PROMETHEUS=http://localhost:9090 LENGTH=15m SCRAPE=15s)

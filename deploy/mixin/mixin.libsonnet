@@ -1,6 +1,6 @@
 // The rules, alerts and dashboards of watchslo as a mixin for jsonnet: see docs/howto/formats.md.
 //
-// `rules.json` and the dashboards are generated (`make manifests`); nothing is written twice.
+// `rules.json` is generated (`make manifests`). The dashboards are those of the repository: install both folders.
 local written = import 'rules.json';
 local selector = 'job="watchslo"';
 local runbooks = 'https://github.com/watchslo/watchslo/blob/main/docs/runbooks';
@@ -33,11 +33,11 @@ local runbooks = 'https://github.com/watchslo/watchslo/blob/main/docs/runbooks';
   prometheusAlerts+:: { groups+: groups('alert') },
 
   grafanaDashboards+:: {
-    'watchslo-apiserver.json': import 'dashboards/watchslo-apiserver.json',
-    'watchslo-fleet.json': import 'dashboards/watchslo-fleet.json',
-    'watchslo-node.json': import 'dashboards/watchslo-node.json',
-    'watchslo-protocol.json': import 'dashboards/watchslo-protocol.json',
-    'watchslo-slo.json': import 'dashboards/watchslo-slo.json',
-    'watchslo-trust.json': import 'dashboards/watchslo-trust.json',
+    'watchslo-apiserver.json': import '../../dashboards/watchslo-apiserver.json',
+    'watchslo-fleet.json': import '../../dashboards/watchslo-fleet.json',
+    'watchslo-node.json': import '../../dashboards/watchslo-node.json',
+    'watchslo-protocol.json': import '../../dashboards/watchslo-protocol.json',
+    'watchslo-slo.json': import '../../dashboards/watchslo-slo.json',
+    'watchslo-trust.json': import '../../dashboards/watchslo-trust.json',
   },
 }

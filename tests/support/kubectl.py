@@ -67,11 +67,11 @@ def overlay(folder: Path, profile: str, *components: str) -> Objects:
     return kustomized(folder)
 
 
-def helm(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+def helm(*arguments: str | Path, chart: Path = DEPLOY / "chart") -> subprocess.CompletedProcess[str]:
     """Run Helm on the chart: `helm("template", "--set", "profile=node")`."""
     verb, *rest = arguments
     release = ["watchslo"] if verb == "template" else []
-    command = [find(os.environ, HELM), verb, *release, DEPLOY / "chart", "--kube-version", CHARTED_FOR, *rest]
+    command = [find(os.environ, HELM), verb, *release, chart, "--kube-version", CHARTED_FOR, *rest]
     return subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False)
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Callable
 from functools import cache
@@ -173,6 +174,15 @@ def test_selector_and_runbooks_of_the_mixin_are_replaced() -> None:
 
 def test_dashboards_of_the_mixin_are_those_of_grafana() -> None:
     assert mixin("grafanaDashboards") == {name: json.loads(text) for name, text in files().items()}
+
+
+def test_mixin_finds_its_dashboards_where_jsonnet_bundler_installs_both_folders(tmp_path: Path) -> None:
+    """jsonnet-bundler installs a folder of a repository below the address of the repository."""
+    repository = Path("github.com/watchslo/watchslo")
+    for folder in ("deploy/mixin", "dashboards"):
+        shutil.copytree(ROOT / folder, tmp_path / repository / folder)
+    expression = f"(import '{repository}/deploy/mixin/mixin.libsonnet').grafanaDashboards"
+    assert json.loads(run(assets.JSONNET, "-J", tmp_path, "-e", expression)).keys() == files().keys()
 
 
 def test_mixin_can_be_added_to_another_one() -> None:

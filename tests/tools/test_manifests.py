@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from textwrap import dedent
@@ -97,6 +98,17 @@ def test_chart_omits_the_same_objects_as_the_components(tmp_path: Path) -> None:
     own = charted("profile=node", "config=paused: true")
     assert by_identity(own).keys() == by_identity(overlay(tmp_path, "node", "own-configuration")).keys()
     assert at(own, "ConfigMap:watchslo-node/data") == {"watchslo.yaml": "paused: true"}
+
+
+def test_chart_that_has_lost_its_link_to_the_dashboards_is_refused(tmp_path: Path) -> None:
+    """Git for Windows writes the target of a link into a file."""
+    chart = tmp_path / "chart"
+    shutil.copytree(DEPLOY / "chart", chart, ignore=shutil.ignore_patterns("dashboards"))
+    (chart / "dashboards").write_text("../../dashboards")
+    done = helm("template", chart=chart)
+    assert done.returncode != 0
+    assert "this copy of the repository has lost the link deploy/chart/dashboards" in done.stderr
+    assert helm("template", "--set", "shared=false", chart=chart).returncode == 0
 
 
 # --- values of the chart ----------------------------------------------------------------------------------------------

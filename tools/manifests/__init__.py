@@ -1,1 +1,1 @@
-"""Generates files of `deploy/`: RBAC roles and rules from the configurations of the profiles, and dashboards."""
+"""Generates files of `deploy/`: RBAC roles and rules from the configurations of the profiles."""

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from tools.dashboards.files import files as dashboards
 from tools.manifests.values import readme
 from watchslo import DOCUMENTATION
 from watchslo.app import rbac, rules
@@ -16,12 +15,6 @@ from watchslo.rules.settings import RuleSettings
 DEPLOY = Path(__file__).parents[2] / "deploy"
 PROFILES = ("control-plane", "managed", "node", "sharded")
 NAMESPACE = "watchslo"
-OF_FLEET = "watchslo-fleet.json"
-"""The dashboard that is not deployed with a profile: it is for the Grafana that reads all clusters."""
-
-MIXIN = Path("mixin")
-"""For jsonnet; jsonnet-bundler installs this folder alone, so it has copies of its own."""
-
 POD_ENVIRONMENT = {"HOST_IP": "192.0.2.1", "NODE_NAME": "node", "POD_NAME": "watchslo-0"}
 """Environment variables of the pods; their values do not appear in the generated files."""
 
@@ -50,12 +43,7 @@ def _files() -> Iterator[tuple[Path, str]]:
         profile_config = config(profile)
         yield folder(profile) / "rights.yaml", _roles(profile_config)
         yield folder(profile) / "rules.yaml", _rules(profile_config, profile)
-    for name, text in dashboards().items():
-        short = json.dumps(json.loads(text), separators=(",", ":"), ensure_ascii=False)
-        if name != OF_FLEET:
-            yield Path("chart/dashboards") / name, short
-        yield MIXIN / "dashboards" / name, short
-    yield MIXIN / "rules.json", json.dumps(plain(Config(), RuleSettings()), indent=1, ensure_ascii=False) + "\n"
+    yield Path("mixin/rules.json"), json.dumps(plain(Config(), RuleSettings()), indent=1, ensure_ascii=False) + "\n"
 
 
 def _roles(profile_config: Config) -> str:

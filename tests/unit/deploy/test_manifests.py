@@ -11,12 +11,16 @@ import yaml
 
 from tools.manifests.files import DEPLOY, PROFILES, config, files, folder
 from tools.manifests.values import values
+from watchslo.app.doctor.panels import OF_FLEET
 from watchslo.kube.connect import SERVICE_ACCOUNT
 from watchslo.rules.settings import RuleSettings
 
 ROOT = DEPLOY.parent
 LARGEST_CONFIGMAP_BYTES = 2**20
 FILES = files()
+DASHBOARDS = ROOT / "dashboards"
+ALL_DASHBOARDS = sorted(DASHBOARDS.glob("*.json"))
+CLUSTER_DASHBOARDS = [path for path in ALL_DASHBOARDS if path.name != OF_FLEET]
 each_profile = pytest.mark.parametrize("profile", PROFILES)
 
 
@@ -30,14 +34,14 @@ def test_generated_files_are_current(path: Path) -> None:
 
 
 def test_no_generated_file_is_stale() -> None:
-    existing = {*DEPLOY.glob("*/dashboards/*.json"), *DEPLOY.glob("chart/profiles/*/ri*.yaml")}
+    existing = DEPLOY.glob("chart/profiles/*/r*.yaml")
     assert {path.relative_to(DEPLOY) for path in existing} <= FILES.keys()
 
 
 def test_mixin_imports_every_dashboard_under_its_name() -> None:
-    imported = re.findall(r"'(\S+)': import 'dashboards/(\S+)'", (DEPLOY / "mixin/mixin.libsonnet").read_text())
-    names = sorted(path.name for path in (DEPLOY / "mixin/dashboards").iterdir())
-    assert imported == [(name, name) for name in names]
+    text = (DEPLOY / "mixin/mixin.libsonnet").read_text()
+    imported = re.findall(r"'(\S+)': import '\.\./\.\./dashboards/(\S+)'", text)
+    assert imported == [(path.name, path.name) for path in ALL_DASHBOARDS]
 
 
 def test_mixin_replaces_what_the_rules_begin_with() -> None:
@@ -79,15 +83,21 @@ def test_network_policy_permits_ticks_through_every_apiserver() -> None:
     assert {443, 6443} <= ports
 
 
-def test_each_dashboard_has_its_own_config_map() -> None:
-    generators = document("chart/dashboards/kustomization.yaml")["configMapGenerator"]
-    taken = [path for generator in generators for path in generator["files"]]
-    assert sorted(taken) == sorted(path.name for path in FILES if path.parent == Path("chart/dashboards"))
-    assert len(generators) == len(taken)
-    for path, text in FILES.items():
-        if path.parent.name == "dashboards":
-            assert json.loads(text) == json.loads((ROOT / "dashboards" / path.name).read_text())
-            assert len(text.encode()) < LARGEST_CONFIGMAP_BYTES
+def test_each_dashboard_of_a_cluster_has_its_own_config_map() -> None:
+    assert "../../dashboards" in document("shared/kustomization.yaml")["resources"]
+    generators = yaml.safe_load((DASHBOARDS / "kustomization.yaml").read_text())["configMapGenerator"]
+    assert [generator["files"] for generator in generators] == [[path.name] for path in CLUSTER_DASHBOARDS]
+    for path in CLUSTER_DASHBOARDS:
+        assert path.stat().st_size < LARGEST_CONFIGMAP_BYTES
+
+
+def test_chart_links_to_the_dashboards_and_leaves_out_all_but_those_of_a_cluster() -> None:
+    """A chart can read only its own files, and Helm follows links; tests/tools renders and packs it."""
+    link = DEPLOY / "chart/dashboards"
+    assert (link.is_symlink(), link.readlink()) == (True, Path("../../dashboards"))
+    lines = (DEPLOY / "chart/.helmignore").read_text().splitlines()
+    ignored = {line.removeprefix("dashboards/").rstrip("/") for line in lines if not line.startswith("#")}
+    assert {path.name for path in DASHBOARDS.iterdir()} - ignored == {path.name for path in CLUSTER_DASHBOARDS}
 
 
 def test_node_profile_sends_few_requests() -> None:
