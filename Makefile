@@ -133,7 +133,7 @@ site: $(SITE)/.installed ## Show the documentation as a site at http://127.0.0.1
 	$(SITE)/bin/mkdocs serve --quiet --config-file tools/site/mkdocs.yml
 
 docs: setup ## Write docs/reference and docs/concepts/revision-clock.svg from the code
-	$(BIN)/python -m tools.reference
+	$(BIN)/python -m tools.docs
 
 golden: setup ## Rewrite the golden files; read the diff before you commit it
 	$(BIN)/pytest tests/unit --golden

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from tests.support.newcomer import documented_commands
-from tools.reference.pages import PAGES as GENERATED
+from tools.docs.pages import PAGES as GENERATED
 from watchslo.config.loading import load
 
 ROOT = Path(__file__).parents[2]

@@ -17,12 +17,12 @@ def audit(lock: str) -> tuple[int, str]:
         [*command, "--format", "json", "--progress-spinner", "off"], capture_output=True, text=True, check=False
     )
     try:
-        return _report(lock, json.loads(done.stdout)["dependencies"])
+        return _judged(lock, json.loads(done.stdout)["dependencies"])
     except (ValueError, KeyError):
         return 0, _not_audited(lock, (done.stderr.strip() or "no answer").splitlines()[-1])
 
 
-def _report(lock: str, packages: list[dict[str, Any]]) -> tuple[int, str]:
+def _judged(lock: str, packages: list[dict[str, Any]]) -> tuple[int, str]:
     found = [
         f"{package['name']} {package['version']}: {flaw['id']}, {_remedy(flaw['fix_versions'])}"
         for package in packages

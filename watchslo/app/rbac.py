@@ -102,7 +102,7 @@ def _role(role: Role, options: RbacOptions) -> str:
     return (
         _yaml(_head(_kind(role), role, options))
         + "rules:\n"
-        + "".join(line for rule in role.rules for line in _rule(rule))
+        + "".join(line for rule in role.rules for line in _policy_rule(rule))
     )
 
 
@@ -120,7 +120,7 @@ def _head(kind: str, role: Role, options: RbacOptions) -> dict[str, Any]:
     return {"apiVersion": f"{RBAC}/v1", "kind": kind, "metadata": {"name": options.service_account, **namespace}}
 
 
-def _rule(rule: PolicyRule) -> Iterator[str]:
+def _policy_rule(rule: PolicyRule) -> Iterator[str]:
     """Yield a comment with the features, then the rule as an entry of a YAML list."""
     yield f"  # {', '.join(feature.name for feature in rule.features)}\n"
     objects: dict[str, Any] = {"apiGroups": [rule.group], "resources": [*rule.resources]}

@@ -153,7 +153,7 @@ class Config(ConfigSection):
                 f"`reference` is {self.reference}, whose watch has whole objects already; name another resource"
             )
 
-    def references(self, watch: WatchConfig, resource: Resource) -> bool:
+    def has_reference_watch(self, watch: WatchConfig, resource: Resource) -> bool:
         """Return True if whole objects of a resource, which `watch` stands for, are watched too."""
         name = resource.key if watch.resource == "*" else watch.resource
         return watch.reference or name == self.reference

@@ -3,7 +3,7 @@
 from collections.abc import Container, Generator
 from dataclasses import dataclass
 
-from watchslo.diagnose.cause_table import CauseRule, Findings, find
+from watchslo.diagnose.cause_table import CauseTableRow, Findings, find
 from watchslo.diagnose.finding import Finding
 from watchslo.diagnose.memory import Memory
 from watchslo.diagnose.own_figures import OwnEvidence, Weight
@@ -36,7 +36,7 @@ class _Suspicion:
     begun: bool = False
     confidences: tuple[Confidence, ...] = ()
 
-    def add(self, finding: Finding, row: CauseRule) -> None:
+    def add(self, finding: Finding, row: CauseTableRow) -> None:
         self.finding, self.next = finding, row.next
         self.found, self.missed = self.found + 1, 0
         self.confidences = (*self.confidences, finding.confidence)[-CERTAIN_FINDINGS:]

@@ -24,5 +24,5 @@ class Finding:
     own: OwnEvidence | None = None
 
 
-Rule = Callable[[Evidence, Collection[Key]], Iterable[Finding]]
+CauseRule = Callable[[Evidence, Collection[Key]], Iterable[Finding]]
 """Finds a cause in the evidence; the keys are the watches that no rule has explained yet."""

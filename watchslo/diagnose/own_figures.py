@@ -57,7 +57,7 @@ def own_evidence(evidence: Evidence, cause: Cause, apiserver: str | None, watch:
     """Return what the apiservers that a cause names say of it, all if it names none; None if they say nothing."""
     named = [one for one in evidence.apiservers.values() if apiserver in (None, one.name)]
     own = {one.name: one.own for one in named if one.own is not None}
-    rule = _RULES.get(cause)
+    rule = _OWN_FIGURE_RULES.get(cause)
     if rule is None or not own:
         return None
     watches = tuple(one for apiserver_ in named for one in apiserver_.watches if watch in (None, one.name))
@@ -224,7 +224,7 @@ def _p90(histograms: Iterable[HistogramReading]) -> str:
     return seconds(max(quantile(one, 0.9) for one in histograms))
 
 
-_RULES: Mapping[Cause, Callable[[_Case], _Verdict | None]] = {
+_OWN_FIGURE_RULES: Mapping[Cause, Callable[[_Case], _Verdict | None]] = {
     Cause.STORAGE_SLOW: _storage,
     Cause.CACHE_BEHIND: _cache,
     Cause.APISERVER_SENDING: _dispatch,

@@ -111,7 +111,7 @@ class Reconciler:
         if catalogue := self._discovery.catalogue:
             members = dict(self._apiservers.members)
             last, self.desired = self.desired, desired_watches(self.config, catalogue, len(members))
-            self._report(last, catalogue)
+            self._log_changes(last, catalogue)
             watches = self.desired.watches
             if watches:
                 await self._watches.settle(watches, members, self._apiservers.witnesses.all, Reason.RELOAD)
@@ -124,7 +124,7 @@ class Reconciler:
         for apiserver in self._apiservers.all:
             apiserver.client.hang_up()
 
-    def _report(self, last: DesiredWatches, catalogue: Catalogue) -> None:
+    def _log_changes(self, last: DesiredWatches, catalogue: Catalogue) -> None:
         """Log what cannot be watched; for the first configuration that is an error, if all API groups are known."""
         if self.desired.missing and self.config is self._untried and not catalogue.incomplete:
             raise ConfigError(self.desired.missing[0])

@@ -282,7 +282,7 @@ class WatchSet:
         )
         opened = partial(self.assignment.watch_opened, identity.number)
         session = WatchSession(identity, statistics, self._random, opened)
-        reference = ReferenceWatch(identity, statistics, self._random) if identity.references else None
+        reference = ReferenceWatch(identity, statistics, self._random) if identity.has_reference_watch else None
         watch = MonitoredWatch(identity, desired, session, statistics, reference)
         served = self._served[apiserver.name]
         served.watches[label] = watch

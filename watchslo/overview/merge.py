@@ -1,6 +1,6 @@
-"""Merges what the instances of a cluster report: one verdict, one row for each, and what does not fit together. Pure.
+"""Merges what the instances of a cluster answer: one verdict, one row for each, and what does not fit together. Pure.
 
-An instance that does not answer is never left out: without its report, there is no good verdict on the cluster.
+An instance that does not answer is never left out: without its answer, there is no good verdict on the cluster.
 """
 
 from collections import Counter, defaultdict
@@ -28,7 +28,7 @@ _K = TypeVar("_K", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
-class InstanceReport:
+class InstanceAnswer:
     """The newest status that an instance has sent, None if it never did, and for how many seconds that has been so.
 
     `failure` says why it does not answer now; None if it does. `address` is its URL.
@@ -82,22 +82,22 @@ class Overview:
 
 
 class Fleet:
-    """The reports of all instances, and how sentences name them."""
+    """The answers of all instances, and how sentences name them."""
 
-    def __init__(self, reports: Sequence[InstanceReport]) -> None:
-        self.reports = reports
-        self._names = Counter(filter(None, (name for one in reports for name in (_part(one), _host(one)))))
+    def __init__(self, answers: Sequence[InstanceAnswer]) -> None:
+        self.answers = answers
+        self._names = Counter(filter(None, (name for one in answers for name in (_part(one), _host(one)))))
 
     @cached_property
     def current(self) -> list[tuple[str, StatusDocument]]:
         """The name and status of each instance that answers with figures of now."""
-        fresh = [one for one in self.reports if one.failure is None and one.age <= STALE_SECONDS]
+        fresh = [one for one in self.answers if one.failure is None and one.age <= STALE_SECONDS]
         return [(self.name(one), one.status) for one in fresh if one.status]
 
     @cached_property
-    def silent(self) -> list[InstanceReport]:
+    def silent(self) -> list[InstanceAnswer]:
         """The instances that do not answer."""
-        return [one for one in self.reports if one.failure is not None]
+        return [one for one in self.answers if one.failure is not None]
 
     @cached_property
     def watches(self) -> list[tuple[str, StatusDocument, WatchStatus]]:
@@ -105,9 +105,9 @@ class Fleet:
         return [(name, status, watch) for name, status in self.current for watch in status.watches]
 
     @cached_property
-    def shard_counts(self) -> dict[int, list[InstanceReport]]:
+    def shard_counts(self) -> dict[int, list[InstanceAnswer]]:
         """The instances by how many shards they are configured for, without those that are no shards."""
-        shards = [one for one in self.reports if one.status and one.status.monitor.shard.count > 1]
+        shards = [one for one in self.answers if one.status and one.status.monitor.shard.count > 1]
         return _grouped((one.status.monitor.shard.count, one) for one in shards if one.status)
 
     @cached_property
@@ -119,23 +119,23 @@ class Fleet:
         known = {one.status.monitor.shard.index for one in shards if one.status}
         return [shard_name(index, count) for index in range(count) if index not in known]
 
-    def name(self, report: InstanceReport) -> str:
+    def name(self, answer: InstanceAnswer) -> str:
         """Return the part of an instance, its host if other instances have that part, or its address."""
-        own = (name for name in (_part(report), _host(report)) if name and self._names[name] == 1)
-        return next(own, report.address)
+        own = (name for name in (_part(answer), _host(answer)) if name and self._names[name] == 1)
+        return next(own, answer.address)
 
-    def label(self, report: InstanceReport) -> str:
+    def label(self, answer: InstanceAnswer) -> str:
         """Return the name of an instance with its address, at which a reader looks next."""
-        name = self.name(report)
-        return name if name == report.address else f"{name} ({report.address})"
+        name = self.name(answer)
+        return name if name == answer.address else f"{name} ({answer.address})"
 
 
-def merge(reports: Sequence[InstanceReport], obstacles: Sequence[str], at_wall: float) -> Overview:
+def merge(answers: Sequence[InstanceAnswer], obstacles: Sequence[str], at_wall: float) -> Overview:
     """Return all instances as one; `obstacles` are sentences about instances that cannot even be looked for."""
-    fleet = Fleet(reports)
+    fleet = Fleet(answers)
     doubts = [OverviewFinding(text, doubt=True) for text in obstacles]
-    findings = (*doubts, *(finding for rule in RULES for finding in rule(fleet)))
-    rows = sorted(map(_row, reports), key=_order)
+    findings = (*doubts, *(finding for rule in MERGE_RULES for finding in rule(fleet)))
+    rows = sorted(map(_row, answers), key=_order)
     level, text = _verdict(rows, [one.text for one in findings if one.doubt])
     clusters = Counter(status.cluster for _, status in fleet.current if status.cluster)
     cluster = clusters.most_common(1)[0][0] if clusters else None
@@ -145,32 +145,32 @@ def merge(reports: Sequence[InstanceReport], obstacles: Sequence[str], at_wall: 
 # --- the rows and the verdict -----------------------------------------------------------------------------------------
 
 
-def _row(report: InstanceReport) -> InstanceRow:
-    status = report.status
-    level, text, figures = _said(report)
+def _row(answer: InstanceAnswer) -> InstanceRow:
+    status = answer.status
+    level, text, figures = _said(answer)
     return InstanceRow(
-        name=_host(report) or report.address,
-        address=report.address,
-        part=_part(report),
+        name=_host(answer) or answer.address,
+        address=answer.address,
+        part=_part(answer),
         level=level,
         text=text,
         figures=figures,
-        answers=report.failure is None,
-        age=report.age if status else None,
+        answers=answer.failure is None,
+        age=answer.age if status else None,
         version=status.monitor.build.version if status else None,
         watches=len(status.watches) if status else None,
     )
 
 
-def _said(report: InstanceReport) -> tuple[Level, str, str]:
+def _said(answer: InstanceAnswer) -> tuple[Level, str, str]:
     """Return the level, text and figures of a row; old figures say nothing about now."""
-    if report.failure is not None:
-        return Level.UNKNOWN, f"It does not answer: {report.failure.rstrip('.')}.", ""
-    assert report.status is not None, "an instance without a failure has answered"
-    said = report.status.verdict
+    if answer.failure is not None:
+        return Level.UNKNOWN, f"It does not answer: {answer.failure.rstrip('.')}.", ""
+    assert answer.status is not None, "an instance without a failure has answered"
+    said = answer.status.verdict
     if said is None:
         return Level.UNKNOWN, NOT_JUDGED, ""
-    if report.age > STALE_SECONDS:
+    if answer.age > STALE_SECONDS:
         return Level.UNKNOWN, f"Its figures are old. The last verdict was: {said.text}", ""
     return level_of(said.level), said.text, said.figures
 
@@ -227,7 +227,7 @@ def silent_instances(fleet: Fleet) -> Iterator[OverviewFinding]:
 
 def old_figures(fleet: Fleet) -> Iterator[OverviewFinding]:
     """Instances answer, but do not judge their watches any more."""
-    for one in fleet.reports:
+    for one in fleet.answers:
         if one.failure is None and one.age > STALE_SECONDS:
             yield _doubt(fleet.name(one), f"its figures are {duration(one.age)} old")
 
@@ -333,8 +333,8 @@ def different_versions(fleet: Fleet) -> Iterator[OverviewFinding]:
         yield OverviewFinding(f"The versions differ: {_listed(versions.items())}.")
 
 
-OverviewRule = Callable[[Fleet], Iterator[OverviewFinding]]
-RULES: tuple[OverviewRule, ...] = (
+MergeRule = Callable[[Fleet], Iterator[OverviewFinding]]
+MERGE_RULES: tuple[MergeRule, ...] = (
     silent_instances,
     old_figures,
     different_shard_counts,
@@ -376,20 +376,20 @@ def _goal(quantile: float, window: float, threshold: float) -> str:
     return f"{percentile(quantile)} of {duration(window)} within {duration(threshold)}"
 
 
-def _addresses(reports: Sequence[InstanceReport]) -> str:
-    return some_of([one.address for one in reports])
+def _addresses(answers: Sequence[InstanceAnswer]) -> str:
+    return some_of([one.address for one in answers])
 
 
-def _part(report: InstanceReport) -> str | None:
-    return report.status.monitor.instance.part if report.status else None
+def _part(answer: InstanceAnswer) -> str | None:
+    return answer.status.monitor.instance.part if answer.status else None
 
 
-def _host(report: InstanceReport) -> str:
-    return report.status.monitor.instance.host if report.status else ""
+def _host(answer: InstanceAnswer) -> str:
+    return answer.status.monitor.instance.host if answer.status else ""
 
 
-def _place(report: InstanceReport) -> str:
-    return _host(report) or report.address
+def _place(answer: InstanceAnswer) -> str:
+    return _host(answer) or answer.address
 
 
 def _grouped(pairs: Iterable[tuple[_K, _T]]) -> dict[_K, list[_T]]:

@@ -36,7 +36,7 @@ from watchslo.snapshot import (
     HeadroomReading,
     Hop,
     HopReading,
-    ReferenceReading,
+    ReferenceWatchReading,
     Snapshot,
     WatchReading,
 )
@@ -161,7 +161,7 @@ def _hops(watch: WatchReading) -> Iterator[_Fact]:
         yield name, _hop(measured[hop]) if hop in measured else why
 
 
-def _reference(reference: ReferenceReading) -> str:
+def _reference_watch(reference: ReferenceWatchReading) -> str:
     state = reference.failure or ("open" if reference.up else "closed")
     counts = _counts({NO_DELAY.get(why, why): count for why, count in reference.unmeasured.items()})
     size = f"{counted(reference.events, 'event')}, {reference.bytes:,} bytes"
@@ -283,7 +283,7 @@ def _findings(watch: WatchReading) -> Iterator[_Fact]:
     if watch.cache.behind_peers is not None:
         yield "Lag behind peers", duration(watch.cache.behind_peers)
     if watch.reference is not None:
-        yield "Reference", _reference(watch.reference)
+        yield "Reference", _reference_watch(watch.reference)
     if excess := watch.behind_fastest:
         yield "Behind fastest", f"P50 {duration(excess.p50)}, P99 {duration(excess.p99)}"
 

@@ -24,7 +24,7 @@ from watchslo.snapshot import Snapshot
 
 BUSY = {503: {"description": "The client has its share of the answers at once, or the measuring loop does not answer."}}
 """What every admitted route may answer, in OpenAPI's terms."""
-REFERENCE = "#/components/schemas/{name}"
+SCHEMA_REFERENCE = "#/components/schemas/{name}"
 
 
 def create_app(
@@ -68,7 +68,7 @@ def _responses(route: Route) -> dict[int, Any]:
     """Return what a route may answer, in OpenAPI's terms."""
     responses = {**(BUSY if route.kind else {}), **route.documented.get("responses", {})}
     if route.answers and route.kind is not Kind.FEED:  # events are text
-        schema = {"$ref": REFERENCE.format(name=route.answers.__name__)}
+        schema = {"$ref": SCHEMA_REFERENCE.format(name=route.answers.__name__)}
         responses[200] = {"content": {"application/json": {"schema": schema}}}
     return responses
 
@@ -76,7 +76,7 @@ def _responses(route: Route) -> dict[int, Any]:
 def _schemas(routes: Sequence[Route]) -> dict[str, Any]:
     """Return the schemas of all parts of the answers; a daemon sends all fields, also those with a default."""
     forms = [route.answers for route in routes if route.answers]
-    _, schemas = msgspec.json.schema_components(forms, ref_template=REFERENCE)
+    _, schemas = msgspec.json.schema_components(forms, ref_template=SCHEMA_REFERENCE)
     for schema in schemas.values():
         schema["description"] = cleandoc(schema["description"])
         schema["required"] = [*schema["properties"]]

@@ -251,7 +251,7 @@ class DelayBreakdown:
 
 
 @dataclass(frozen=True, slots=True)
-class ReferenceReading:
+class ReferenceWatchReading:
     """The watch of whole objects next to a watch: what it received, and what is wrong with it now, in a sentence.
 
     `unmeasured` counts by reason the events that have no delay. `withheld` is for how many seconds it has not delivered
@@ -302,7 +302,7 @@ class WatchReading:
     behind_fastest: ExcessReading | None = None
     replay: ReplayReading | None = None
     breakdown: DelayBreakdown | None = None
-    reference: ReferenceReading | None = None
+    reference: ReferenceWatchReading | None = None
 
     @property
     def measurable(self) -> bool:

@@ -1,7 +1,7 @@
 """Why a list or a watch ended, and what to do next: the only place that interprets HTTP status codes.
 
-`RULES` is the whole policy. The functions below it only find the reason: from an HTTP status, from an ERROR event of
-an open watch, or from the caller that saw the connection fail.
+`FAILURE_RULES` is the whole policy. The functions below it only find the reason: from an HTTP status, from an ERROR
+event of an open watch, or from the caller that saw the connection fail.
 """
 
 from collections.abc import Mapping
@@ -128,7 +128,7 @@ class Failure:
 _OF_THIS_CLIENT = (Action.WAIT, Action.REAUTHENTICATE, Action.FALL_BACK, Action.STOP)
 _OF_THIS_REQUEST = (Reason.BAD_REQUEST, Reason.INVALID, Reason.NO_STREAMED_LISTS, Reason.OVERSIZE)
 
-RULES: Mapping[Reason, tuple[CloseClass, Action, str]] = {
+FAILURE_RULES: Mapping[Reason, tuple[CloseClass, Action, str]] = {
     Reason.DEADLINE: (CloseClass.DEADLINE, Action.RESUME, "The watch ran its full time."),
     # by the apiserver
     Reason.FORCED: (CloseClass.SERVER, Action.RESUME, "The apiserver closed the watch before its timeout."),
@@ -228,7 +228,9 @@ _OF_WATCHES = (
     Reason.STALLED,
 )
 LIST_FAILURES = tuple(
-    reason for reason, (closed, _, _) in RULES.items() if closed is not CloseClass.OWN and reason not in _OF_WATCHES
+    reason
+    for reason, (closed, _, _) in FAILURE_RULES.items()
+    if closed is not CloseClass.OWN and reason not in _OF_WATCHES
 )
 """Why lists fail, streamed ones included, other than for a reason of this process."""
 
@@ -273,7 +275,7 @@ def because(
     continue_token: str | None = None,
 ) -> Failure:
     """Return the failure of a known reason, such as a broken connection or a shutdown."""
-    closed, action, message = RULES[reason]
+    closed, action, message = FAILURE_RULES[reason]
     if retry_after is not None:
         retry_after = float(min(max(retry_after, 0.0), LONGEST_RETRY_AFTER_SECONDS))  # it may be too large for a float
     return Failure(reason, closed, action, message.format(verb=phase.verb), retry_after, status, continue_token)
@@ -295,7 +297,7 @@ def unmeasurable(resource_version: str | None, phase: Phase) -> Failure:
 
 UNUSABLE = frozenset(
     {Reason.GARBAGE, Reason.UNEXPECTED_STATUS, Reason.NOT_ACCEPTABLE, Reason.BAD_REQUEST, Reason.INVALID}
-    | {reason for reason, (_, action, _) in RULES.items() if action is Action.WAIT}
+    | {reason for reason, (_, action, _) in FAILURE_RULES.items() if action is Action.WAIT}
 )
 """The reasons of answers that cannot be used: they are answers all the same, so nothing is silent."""
 

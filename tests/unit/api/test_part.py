@@ -14,7 +14,7 @@ from watchslo.api.feed import SeriesDocument, Update, WatchDetails
 from watchslo.api.overview import OverviewDocument
 from watchslo.api.part import ApiPart, From, Time, UnreadableError, decode, part_of
 from watchslo.api.status import StatusDocument
-from watchslo.overview.merge import InstanceReport, merge
+from watchslo.overview.merge import InstanceAnswer, merge
 from watchslo.serve import rows, update
 from watchslo.serve.detail import details
 from watchslo.serve.overview import document_of
@@ -24,7 +24,7 @@ from watchslo.timeline.timeline import Timeline
 TIMELINE = Timeline()
 ACCOUNT = TIMELINE.observe(readings.SNAPSHOT)
 STATUS = status_of(readings.SNAPSHOT, ACCOUNT)
-OVERVIEW = document_of(merge((InstanceReport("http://h0:9477", STATUS),), (), readings.SNAPSHOT.at_wall))
+OVERVIEW = document_of(merge((InstanceAnswer("http://h0:9477", STATUS),), (), readings.SNAPSHOT.at_wall))
 FULL = update.full(TIMELINE, ACCOUNT, [*rows.watches(ACCOUNT).values()])
 SERIES = b"".join(update.series(update.past_watches(TIMELINE, None, 3600.0), 3600.0, 5.0))
 DETAILS = details(TIMELINE, "jobs")

@@ -21,7 +21,7 @@ from watchslo.snapshot import (
     Hop,
     HopReading,
     QuantileReading,
-    ReferenceReading,
+    ReferenceWatchReading,
     Snapshot,
     StorageKind,
     TickerReading,
@@ -235,7 +235,7 @@ def _stream(apiserver: str, name: str, watch: Watch) -> WatchReading:
     )
 
 
-def _reference(watch: Watch) -> ReferenceReading | None:
+def _reference(watch: Watch) -> ReferenceWatchReading | None:
     if watch.whole is None and watch.withheld is None:
         return None
     return replace(readings.REFERENCE, withheld=watch.withheld or 0.0)

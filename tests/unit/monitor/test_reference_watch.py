@@ -96,7 +96,7 @@ def test_pair_does_what_its_transcripts_say(play: Play) -> None:
 
 async def test_crash_is_followed_by_a_new_watch(cluster: Cluster) -> None:
     pair = Pair()
-    pair.parts.statistics.record_reference = _crash  # type: ignore[method-assign]
+    pair.parts.statistics.record_reference_watch = _crash  # type: ignore[method-assign]
     task = asyncio.create_task(pair.reference.run())
     await asyncio.sleep(0.1)
     cluster.open_watches()[0].send(line("ADDED", 1001))

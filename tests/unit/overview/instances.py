@@ -8,7 +8,7 @@ from tests.unit.serve import readings
 from watchslo.api.part import decode
 from watchslo.api.status import StatusDocument
 from watchslo.model import InstanceName, shard_name
-from watchslo.overview.merge import InstanceReport
+from watchslo.overview.merge import InstanceAnswer
 from watchslo.serve.status import StatusEncoder
 from watchslo.snapshot import OverallVerdict, ShardReading, Snapshot, WatchReading, WindowVerdict
 from watchslo.timeline.headline import Headline
@@ -46,15 +46,15 @@ def status(*arguments: Any, **changes: Any) -> StatusDocument:
     return decode(body(*arguments, **changes), StatusDocument)
 
 
-def report(*arguments: Any, address: str = "", **changes: Any) -> InstanceReport:
+def report(*arguments: Any, address: str = "", **changes: Any) -> InstanceAnswer:
     """Return the report of an instance that answers."""
     index = arguments[0] if arguments else 0
-    return InstanceReport(address or f"http://h{index}:9477", status(*arguments, **changes))
+    return InstanceAnswer(address or f"http://h{index}:9477", status(*arguments, **changes))
 
 
-def silent(address: str, why: str = "the connection is refused") -> InstanceReport:
+def silent(address: str, why: str = "the connection is refused") -> InstanceAnswer:
     """Return the report of an instance that has never answered."""
-    return InstanceReport(address, failure=why)
+    return InstanceAnswer(address, failure=why)
 
 
 def watch(lower: float, upper: float, **changes: Any) -> WatchReading:

@@ -11,7 +11,7 @@ from tests.support.transcripts import of_states
 from tests.unit.overview.instances import GOOD, LATE, PAUSED, report, silent, watch
 from tests.unit.serve import readings
 from watchslo.model import InstanceName
-from watchslo.overview.merge import MOST_FINDINGS, STALE_SECONDS, InstanceReport, Overview, merge
+from watchslo.overview.merge import MOST_FINDINGS, STALE_SECONDS, InstanceAnswer, Overview, merge
 from watchslo.snapshot import WatchReading
 from watchslo.timeline.verdict import Level
 
@@ -22,21 +22,21 @@ STRICT = readings.changed(FAST, track={"objective": replace(readings.TRACK.objec
 SECOND_OF_TWO = InstanceName("prod-eu", "shard 2 of 2", host="copy")
 
 
-def of(*reports: InstanceReport, obstacles: tuple[str, ...] = ()) -> Overview:
+def of(*reports: InstanceAnswer, obstacles: tuple[str, ...] = ()) -> Overview:
     return merge(reports, obstacles, 1_700_000_000.0)
 
 
-def gone(before: InstanceReport, why: str = REFUSED, age: float = 30.0) -> InstanceReport:
+def gone(before: InstanceAnswer, why: str = REFUSED, age: float = 30.0) -> InstanceAnswer:
     """An instance that answered once, and does not answer now."""
     return replace(before, failure=why, age=age)
 
 
-def ticking(index: int, apiserver: str = "10.0.0.1:6443", **ticker: Any) -> InstanceReport:
+def ticking(index: int, apiserver: str = "10.0.0.1:6443", **ticker: Any) -> InstanceAnswer:
     tickers = (replace(readings.TICKER, apiserver=apiserver, **ticker),)
     return report(index, 2, domains=(replace(readings.DOMAIN, tickers=tickers),))
 
 
-def node(number: int, *said: Any) -> InstanceReport:
+def node(number: int, *said: Any) -> InstanceAnswer:
     return report(number, 1, *said, name=InstanceName("prod-eu", f"node n{number}", f"n{number}", f"n{number}"))
 
 

@@ -36,7 +36,7 @@ from watchslo.snapshot import (
     OverallVerdict,
     QuantileReading,
     ReceivedReading,
-    ReferenceReading,
+    ReferenceWatchReading,
     ResourceFigures,
     SessionReading,
     Snapshot,
@@ -123,7 +123,7 @@ HOPS = tuple(
     HopReading(hop, replace(DURATIONS, native=NATIVE), (window("15s", 15.0, 30), window("1m", 60.0, events)))
     for hop, events in zip(Hop, (40, 100, 120, 118), strict=True)
 )
-REFERENCE = ReferenceReading(
+REFERENCE = ReferenceWatchReading(
     up=True,
     representation="protobuf",
     events=130,

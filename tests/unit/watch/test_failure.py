@@ -9,7 +9,7 @@ from watchslo.watch.decode import ApiStatus, Details, decode_status
 from watchslo.watch.down_time import DownTime
 from watchslo.watch.failure import (
     ENDED,
-    RULES,
+    FAILURE_RULES,
     Action,
     CloseClass,
     Failure,
@@ -33,9 +33,9 @@ def summary(failure: Failure) -> tuple[Reason, CloseClass, Action]:
 
 
 def test_every_reason_has_one_rule_and_every_class_and_action_has_a_reason() -> None:
-    assert set(RULES) == set(Reason)
-    assert {closed for closed, _, _ in RULES.values()} == set(CloseClass)
-    assert {action for _, action, _ in RULES.values()} == set(Action)
+    assert set(FAILURE_RULES) == set(Reason)
+    assert {closed for closed, _, _ in FAILURE_RULES.values()} == set(CloseClass)
+    assert {action for _, action, _ in FAILURE_RULES.values()} == set(Action)
 
 
 @pytest.mark.parametrize("reason", Reason)
@@ -114,8 +114,8 @@ def test_classified_failures_are_those_of_the_golden_file(golden: Callable[[str,
     forbidden = [classify_status(403, None, None, Phase.LIST), classify_stream_error(ApiStatus(code=403))]
     outcomes: dict[str, list[str]] = {
         "messages of 403 for a list and a watch": [failure.message for failure in forbidden],
-        "a watch is down after": sorted(map(str, filter(is_down, RULES))),
-        "a watch is not down after": sorted(map(str, filterfalse(is_down, RULES))),
+        "a watch is down after": sorted(map(str, filter(is_down, FAILURE_RULES))),
+        "a watch is not down after": sorted(map(str, filterfalse(is_down, FAILURE_RULES))),
     }
     golden("watch-failures.txt", of_states({**states, **errors, **bodies, **outcomes}))
 

@@ -19,7 +19,7 @@ from tests.unit.watch.protocol import (
 from tests.unit.watch.transcript import Transcript
 from watchslo.watch import inventory as inventory_module
 from watchslo.watch.decode import Added, Frames, Modified
-from watchslo.watch.failure import RULES, Reason
+from watchslo.watch.failure import FAILURE_RULES, Reason
 from watchslo.watch.inventory import Inventory
 from watchslo.watch.machine import Machine
 from watchslo.watch.messages import (
@@ -179,6 +179,6 @@ def test_documentation_has_the_states() -> None:
 
 @pytest.mark.parametrize("reason", Reason)
 def test_documentation_explains_each_reason(reason: Reason) -> None:
-    closed, action, message = RULES[reason]
+    closed, action, message = FAILURE_RULES[reason]
     row = f"| `{closed}/{reason}` | {message.format(verb='watch')} | {action.replace('_', ' ')} |"
     assert row in DOCS.read_text().splitlines()

@@ -31,7 +31,7 @@ class Reach(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class AddressReport:
+class AddressResult:
     """One apiserver: its version or why it gave none, and how TCP reaches it, which is None if that was not tried."""
 
     name: str
@@ -45,29 +45,29 @@ class AddressReport:
         return isinstance(self.answer, str) or self.answer.reason in ANSWERING
 
 
-def address_findings(reports: Sequence[AddressReport]) -> Iterator[DeploymentFinding]:
+def address_findings(results: Sequence[AddressResult]) -> Iterator[DeploymentFinding]:
     """Yield a finding for each address that does not answer, and one for all that do."""
-    for report in reports:
-        if not report.answers:
-            yield _unanswered(report)
-    answering = [report for report in reports if report.answers]
+    for result in results:
+        if not result.answers:
+            yield _unanswered(result)
+    answering = [result for result in results if result.answers]
     if answering:
-        versions = sorted({report.answer for report in answering if isinstance(report.answer, str)})
+        versions = sorted({result.answer for result in answering if isinstance(result.answer, str)})
         named = f" ({some_of(versions)})" if versions else ""
-        names = some_of([report.name for report in answering])
+        names = some_of([result.name for result in answering])
         yield good(SUBJECT, f"{counted(len(answering), 'apiserver')} can be asked: {names}{named}.")
 
 
-def _unanswered(report: AddressReport) -> DeploymentFinding:
-    assert isinstance(report.answer, Failure)
-    found = warning if report.role is ApiserverRole.WITNESS else problem
-    if report.reach is Reach.DROPPED:
-        return found(SUBJECT, f"{report.name}: {dropped(report.url)}", allow(report.url, "Egress"))
-    if report.role is ApiserverRole.WITNESS:
+def _unanswered(result: AddressResult) -> DeploymentFinding:
+    assert isinstance(result.answer, Failure)
+    found = warning if result.role is ApiserverRole.WITNESS else problem
+    if result.reach is Reach.DROPPED:
+        return found(SUBJECT, f"{result.name}: {dropped(result.url)}", allow(result.url, "Egress"))
+    if result.role is ApiserverRole.WITNESS:
         remedy = "The runbook of WatchsloWitnessesUnreached says what is missing without this witness."
     else:
         remedy = "Correct `kubernetes` in the configuration, or the kubeconfig."
-    return found(SUBJECT, f"{report.name}: {report.answer.message}", remedy)
+    return found(SUBJECT, f"{result.name}: {result.answer.message}", remedy)
 
 
 _UNREACHED = {
@@ -158,14 +158,14 @@ def peer_findings(
 
 
 def storage_findings(
-    reports: Iterable[AddressReport], stated: StorageSetting, revealed: StorageKind | Failure
+    results: Iterable[AddressResult], stated: StorageSetting, revealed: StorageKind | Failure
 ) -> Iterator[DeploymentFinding]:
     """Yield what is known of the storage: by what the configuration has stated, or else what an apiserver revealed."""
     subject = "storage"
     if isinstance(revealed, Failure):
         yield unchecked(subject, f"Whether it is etcd or kine cannot be found out. {revealed.message}")
         revealed = StorageKind.UNKNOWN
-    versions = [report.answer for report in reports if isinstance(report.answer, str)]
+    versions = [result.answer for result in results if isinstance(result.answer, str)]
     reasons = {unproven_storage(version, stated, revealed) for version in versions} - {None}
     for reason in sorted(map(str, reasons)):
         yield warning(subject, f"Bounds are not proven: {reason}.", "See `clock.storage` in the configuration.")

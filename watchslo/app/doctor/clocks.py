@@ -22,7 +22,7 @@ OFFSET_SECONDS = 1.0  # of a wall clock; less does not matter to certificates an
 
 
 @dataclass(frozen=True, slots=True)
-class ClockReport:
+class ClockResult:
     """The ticks through one apiserver, or why one failed, and how far its wall clock is ahead of ours in seconds."""
 
     name: str
@@ -31,14 +31,14 @@ class ClockReport:
     offset: Interval | None
 
 
-def clock_findings(reports: Sequence[ClockReport], threshold: float) -> Iterator[DeploymentFinding]:
+def clock_findings(results: Sequence[ClockResult], threshold: float) -> Iterator[DeploymentFinding]:
     """Yield findings about ticks and wall clocks; `threshold` is the least of all objectives, in seconds."""
-    trips = {report.name: median_low(tick.round_trip for tick in report.ticks) for report in reports if report.ticks}
-    for report in reports:
-        if report.failure:
+    trips = {result.name: median_low(tick.round_trip for tick in result.ticks) for result in results if result.ticks}
+    for result in results:
+        if result.failure:
             yield problem(
                 "ticks",
-                f"Ticks through {report.name} fail. {report.failure.message}",
+                f"Ticks through {result.name} fail. {result.failure.message}",
                 "Grant `list` on the name that no object has (`watchslo rbac` writes it), or name a "
                 "`clock.namespace` that may be read.",
             )
@@ -54,11 +54,11 @@ def clock_findings(reports: Sequence[ClockReport], threshold: float) -> Iterator
     fine = [trip for trip in trips.values() if trip <= COARSE_SHARE * threshold]
     if fine:
         yield good("ticks", f"Ticks through {counted(len(fine), 'apiserver')} take up to {duration(max(fine))}.")
-    yield from _offset_findings(reports)
+    yield from _offset_findings(results)
 
 
-def _offset_findings(reports: Iterable[ClockReport]) -> Iterator[DeploymentFinding]:
-    known = {report.name: report.offset for report in reports if report.offset}
+def _offset_findings(results: Iterable[ClockResult]) -> Iterator[DeploymentFinding]:
+    known = {result.name: result.offset for result in results if result.offset}
     wrong = {name: offset for name, offset in known.items() if _least(offset) > OFFSET_SECONDS}
     for name, offset in wrong.items():
         direction = "ahead of" if offset.lower > 0 else "behind"
@@ -78,7 +78,7 @@ def _least(offset: Interval) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class OrderReport:
+class OrderResult:
     """Reads of many resources between two ticks: `foreign` contradict the ticks, `members` do not; by apiserver.
 
     `unparsable` are resources without numbers as revisions; `unread` are those that failed otherwise.
@@ -90,11 +90,11 @@ class OrderReport:
     unread: Sequence[str] = ()
 
 
-def order_findings(report: OrderReport) -> Iterator[DeploymentFinding]:
+def order_findings(result: OrderResult) -> Iterator[DeploymentFinding]:
     """Yield whether one sequence of revisions numbers the changes of all resources, at each apiserver."""
     subject = "revisions"
-    for apiserver, resources in report.foreign.items():
-        if not report.members.get(apiserver) and len(resources) > 1:
+    for apiserver, resources in result.foreign.items():
+        if not result.members.get(apiserver) and len(resources) > 1:
             yield problem(
                 subject,
                 f"{apiserver} answers with revisions of another storage: it may belong to another cluster.",
@@ -107,23 +107,23 @@ def order_findings(report: OrderReport) -> Iterator[DeploymentFinding]:
                 "of its own, which has no witnesses.",
                 "Nothing must be done if these resources are kept in another etcd or by an aggregated API.",
             )
-    if report.unparsable:
+    if result.unparsable:
         yield warning(
             subject,
-            f"The revisions of {some_of(report.unparsable)} are not numbers, so these resources cannot be measured.",
+            f"The revisions of {some_of(result.unparsable)} are not numbers, so these resources cannot be measured.",
             "Remove them from `watch`, or add them to `exclude`.",
         )
-    if report.unread:
-        yield unchecked(subject, f"The revisions of {counted(len(report.unread), 'resource')} could not be read.")
-    count = len({resource for resources in report.members.values() for resource in resources})
+    if result.unread:
+        yield unchecked(subject, f"The revisions of {counted(len(result.unread), 'resource')} could not be read.")
+    count = len({resource for resources in result.members.values() for resource in resources})
     if count:
         yield good(subject, f"The revisions of {counted(count, 'resource')} fit between the ticks.")
 
 
-async def watch_ticks(apiservers: Sequence[Apiserver], resource: Resource, namespace: str) -> list[ClockReport]:
+async def watch_ticks(apiservers: Sequence[Apiserver], resource: Resource, namespace: str) -> list[ClockResult]:
     """Send some ticks through each apiserver, all apiservers at once; one that fails gets no further tick."""
 
-    async def ticks_of(apiserver: Apiserver) -> ClockReport:
+    async def ticks_of(apiserver: Apiserver) -> ClockResult:
         ticks: list[Reading] = []
         failure: Failure | None = None
         while len(ticks) < TICKS and failure is None:
@@ -133,7 +133,7 @@ async def watch_ticks(apiservers: Sequence[Apiserver], resource: Resource, names
                     await asyncio.sleep(TICK_GAP_SECONDS)
                 case failed:
                     failure = failed
-        return ClockReport(apiserver.name, ticks, failure, apiserver.offset)
+        return ClockResult(apiserver.name, ticks, failure, apiserver.offset)
 
     return list(await asyncio.gather(*map(ticks_of, apiservers)))
 
@@ -153,7 +153,7 @@ async def choose_ticks(
 
 async def compare_revisions(
     apiservers: Sequence[Apiserver], on: Resource, watched: Sequence[tuple[Resource, str | None]], namespace: str
-) -> OrderReport:
+) -> OrderResult:
     """Read each watched resource, in its own namespace or in `namespace`, between two ticks of the first apiserver."""
     ticking = apiservers[0].client
     before = await ticking.read_nothing(on, namespace, "tick")
@@ -172,7 +172,7 @@ async def compare_revisions(
 
 def order_of(
     before: Reading | Failure, probes: Mapping[Source, Reading | Failure], after: Reading | Failure
-) -> OrderReport:
+) -> OrderResult:
     """Compare the revisions of probes with those of a tick before all of them, and of one after."""
     members: defaultdict[str, list[str]] = defaultdict(list)
     foreign: defaultdict[str, list[str]] = defaultdict(list)
@@ -186,4 +186,4 @@ def order_of(
         else:
             fits = before.revision <= answer.revision <= after.revision
             (members if fits else foreign)[apiserver].append(key)
-    return OrderReport(members, foreign, [*unparsable], [*unread])
+    return OrderResult(members, foreign, [*unparsable], [*unread])

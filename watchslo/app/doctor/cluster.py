@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from watchslo.app.doctor.addresses import (
-    AddressReport,
+    AddressResult,
     address_findings,
     peer_findings,
     storage_findings,
@@ -101,11 +101,11 @@ class ClusterChecks:
             return [problem("credentials", f"{error}.", "Correct the kubeconfig or the service account.")]
         async with self._apiservers.opened(), self._stack:
             first = await self._configured()
-            reports = await self._reports(first)
-            if not any(report.answers for report in reports):
+            results = await self._address_results(first)
+            if not any(result.answers for result in results):
                 why = "No apiserver answers."
-                return [*address_findings(reports), *(unchecked(subject, why) for subject in UNASKED)]
-            client = next(one for one, report in zip(first, reports, strict=True) if report.answers).apiserver.client
+                return [*address_findings(results), *(unchecked(subject, why) for subject in UNASKED)]
+            client = next(one for one, result in zip(first, results, strict=True) if result.answers).apiserver.client
             announced, leases = await asyncio.gather(
                 with_time_limit(read_addresses(client), VERSION_SECONDS),
                 with_time_limit(count_apiservers(client), VERSION_SECONDS),
@@ -119,13 +119,13 @@ class ClusterChecks:
                 first = [replace(one, role=ApiserverRole.MEMBER) for one in first]
             askable = await self._apiservers.askable(urls)
             others = [] if askable is None else await self._announced(urls, first)
-            reports += await self._reports(others)
+            results += await self._address_results(others)
             found = [
-                *address_findings(reports),
-                *storage_findings(reports, self._config.clock.storage, revealed),
+                *address_findings(results),
+                *storage_findings(results, self._config.clock.storage, revealed),
                 *peer_findings(wanted, announced, leases, is_verified=askable is not None),
             ]
-            answering = [one for one, report in zip([*first, *others], reports, strict=True) if report.answers]
+            answering = [one for one, result in zip([*first, *others], results, strict=True) if result.answers]
             single = [one.apiserver for one in answering if one.role is not ApiserverRole.SERVICE]
             return [*found, *await self._ask(single or [one.apiserver for one in answering])]
 
@@ -169,17 +169,17 @@ class ClusterChecks:
         self._stack.push_async_callback(apiserver.close)
         return AskedApiserver(apiserver, url, role)
 
-    async def _reports(self, asked: Iterable[AskedApiserver]) -> list[AddressReport]:
-        return await asyncio.gather(*map(self._report, asked))
+    async def _address_results(self, asked: Iterable[AskedApiserver]) -> list[AddressResult]:
+        return await asyncio.gather(*map(self._address_result, asked))
 
-    async def _report(self, asked: AskedApiserver) -> AddressReport:
+    async def _address_result(self, asked: AskedApiserver) -> AddressResult:
         answer = await with_time_limit(asked.apiserver.client.version(), VERSION_SECONDS)
         reach = None
         is_silent = isinstance(answer, Failure) and answer.reason in SILENT
         if is_silent and (await self._credentials.access()).proxy.for_url(asked.url) is None:
             reach = await tcp_reach(asked.url)
         name = f"{SERVICE} ({asked.url})" if asked.apiserver.name == SERVICE else asked.apiserver.name
-        return AddressReport(name, asked.url, asked.role, answer, reach)
+        return AddressResult(name, asked.url, asked.role, answer, reach)
 
     async def _ask(self, apiservers: Sequence[Apiserver]) -> list[DeploymentFinding]:
         """Check everything that needs an answering apiserver; the clocks alone, as other requests would delay ticks."""

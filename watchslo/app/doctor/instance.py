@@ -28,17 +28,17 @@ class RunningInstance:
     status: StatusDocument | int
 
 
-def instance_findings(report: RunningInstance, version: str) -> Iterator[DeploymentFinding]:
+def instance_findings(instance: RunningInstance, version: str) -> Iterator[DeploymentFinding]:
     """Yield findings about one instance; `version` is that of this command."""
-    if report.ready:
+    if instance.ready:
         yield good(SUBJECT, "It is ready.")
     else:
-        for reason in report.reasons or ("It gives no reason.",):
+        for reason in instance.reasons or ("It gives no reason.",):
             yield problem(SUBJECT, f"It is not ready: {reason}", "Its log and its page say more.")
-    if isinstance(report.status, StatusDocument):
-        yield from _status_findings(report.status, version)
+    if isinstance(instance.status, StatusDocument):
+        yield from _status_findings(instance.status, version)
     else:
-        why = _REFUSALS.get(report.status, "It does not answer as a watchslo daemon; check the URL.")
+        why = _REFUSALS.get(instance.status, "It does not answer as a watchslo daemon; check the URL.")
         yield unchecked(SUBJECT, f"Its status cannot be read. {why}")
 
 

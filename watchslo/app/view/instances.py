@@ -12,7 +12,7 @@ from watchslo.api.status import StatusDocument
 from watchslo.app.http_endpoint import address_of
 from watchslo.app.status_client import UNREADABLE, DaemonAddress, StatusClient
 from watchslo.errors import ConfigError, ConnectError
-from watchslo.overview.merge import InstanceReport, Overview, merge
+from watchslo.overview.merge import InstanceAnswer, Overview, merge
 
 RESOLVE_SECONDS = 5.0
 AT_ONCE = 20  # instances; with MOST_INSTANCES, a round in which none answers takes 50 s
@@ -90,8 +90,8 @@ class Instances:
         turns = asyncio.Semaphore(AT_ONCE)
         failures = await asyncio.gather(*(self._ask(address, turns) for address in asked))
         self._known = {url: known for url, known in self._known.items() if url in addresses}
-        reports = [self._report(address.url, why) for address, why in zip(asked, failures, strict=True)]
-        return merge(reports, obstacles, time.time())
+        answers = [self._answer(address.url, why) for address, why in zip(asked, failures, strict=True)]
+        return merge(answers, obstacles, time.time())
 
     async def _look_up(self, service: InstanceService) -> str:
         """Look up the addresses of a service; return why that is impossible. The former addresses then stay."""
@@ -118,8 +118,8 @@ class Instances:
         self._known[address.url] = KnownStatus(status, self._clock(), max(0.0, sent - status.at.timestamp()))
         return None
 
-    def _report(self, url: str, failure: str | None) -> InstanceReport:
+    def _answer(self, url: str, failure: str | None) -> InstanceAnswer:
         known = self._known.get(url)
         if known is None:
-            return InstanceReport(url, failure=failure)
-        return InstanceReport(url, known.status, known.age + self._clock() - known.received, failure)
+            return InstanceAnswer(url, failure=failure)
+        return InstanceAnswer(url, known.status, known.age + self._clock() - known.received, failure)

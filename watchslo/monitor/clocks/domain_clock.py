@@ -263,11 +263,11 @@ class DomainClock:
                 await self._on_backwards(self, tick)
             return
         self.domain.tick(tick)
-        self._report_foreign()
+        self._announce_foreign()
         await asyncio.sleep(0)
         for violators in self.sealer.seal(tick, several=self._has_several(tick.answered), blind=self._blind):
             if violators:
-                self._report_foreign()
+                self._announce_foreign()
             await asyncio.sleep(0)
 
     def reset(self, tick: Reading) -> None:
@@ -285,8 +285,8 @@ class DomainClock:
         )
         return sum(answering) > 1
 
-    def _report_foreign(self) -> None:
-        """Report the watches whose sources are known to be foreign."""
+    def _announce_foreign(self) -> None:
+        """Announce the watches whose sources are known to be foreign."""
         if foreign := self.domain.foreign:
             for number in [number for number, source in self._sources.items() if source in foreign]:
                 self._on_foreign(self, number)

@@ -64,7 +64,7 @@ def desired_watches(config: Config, catalogue: Catalogue, apiservers: int) -> De
         for resource in resources:
             label = resource.key if watch.resource == "*" else watch.label
             wanted = watch
-            if config.references(watch, resource) and not watch.reference:
+            if config.has_reference_watch(watch, resource) and not watch.reference:
                 wanted = watch.model_copy(update={"reference": True})
             found.setdefault(label, DesiredWatch(wanted, resource, objective, config.limits.max_line))
     ours = _ours(config, found)

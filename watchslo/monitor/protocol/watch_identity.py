@@ -53,7 +53,7 @@ class WatchIdentity:
         return self.apiserver.caches.has(self.resource)
 
     @property
-    def references(self) -> bool:
+    def has_reference_watch(self) -> bool:
         """Whether a watch of whole objects is opened next to it."""
         return self.config.reference and not self.replay
 

@@ -7,7 +7,7 @@ from watchslo.kube.representation import Representation
 from watchslo.monitor.protocol.watch_identity import WatchIdentity
 from watchslo.monitor.watches.second_watch import SecondWatch
 from watchslo.monitor.watches.watch_statistics import WatchStatistics
-from watchslo.snapshot import ReferenceReading
+from watchslo.snapshot import ReferenceWatchReading
 from watchslo.watch.messages import Batch, Fact, WatchOpened
 
 
@@ -29,11 +29,11 @@ class ReferenceWatch(SecondWatch):
         self._statistics = statistics
         self._events = 0
 
-    def reading(self) -> ReferenceReading:
+    def reading(self) -> ReferenceWatchReading:
         """Return everything that is shown of it."""
         delays = self._statistics.reference
         assert delays is not None
-        return ReferenceReading(
+        return ReferenceWatchReading(
             up=self.is_open,
             representation=self.representation,
             events=self._events,
@@ -45,7 +45,7 @@ class ReferenceWatch(SecondWatch):
 
     def _record(self, batch: Batch) -> None:
         self._events += len(batch.revisions)
-        self._statistics.record_reference(batch)
+        self._statistics.record_reference_watch(batch)
 
     def _note_opened(self, fact: Fact) -> None:
         if isinstance(fact, WatchOpened):

@@ -40,7 +40,7 @@ class WatchStatistics:
         lag: Lag,
         creators: Callable[[], Dating | None],
     ) -> None:
-        self.reference = RepresentationDelay(lag.own_delays) if identity.references else None
+        self.reference = RepresentationDelay(lag.own_delays) if identity.has_reference_watch else None
         self.track = track
         self.clock = clock
         self.queue_waits = QueueWaits()
@@ -127,7 +127,7 @@ class WatchStatistics:
         else:
             self.track.unmeasured(DOMAIN, len(batch.revisions))
 
-    def record_reference(self, batch: Batch) -> None:
+    def record_reference_watch(self, batch: Batch) -> None:
         """Take in a batch of the watch of whole objects."""
         assert self.reference is not None
         self.reference.full.add(batch.revisions, batch.received, tainted=self._lag.tainted(batch.received))

@@ -31,13 +31,13 @@ from watchslo.serve.metrics.views import (
     summed_by_apiserver,
 )
 from watchslo.snapshot import OutcomeReading, WatchReading
-from watchslo.watch.failure import LIST_FAILURES, RULES, CloseClass
+from watchslo.watch.failure import FAILURE_RULES, LIST_FAILURES, CloseClass
 from watchslo.watch.messages import RelistReason
 from watchslo.watch.strategy import STRATEGIES, STREAM
 
 NOT_OF_NODES = (CloseClass.OWN, CloseClass.EXPIRED)  # the second is in expired_total
 RESTARTS = (RelistReason.EXPIRED, RelistReason.ERRORS)  # the start is no restart, and clocks count their resets
-NO_CLOSES: Mapping[tuple[str, str], int] = {(class_, reason): 0 for reason, (class_, _, _) in RULES.items()}
+NO_CLOSES: Mapping[tuple[str, str], int] = {(class_, reason): 0 for reason, (class_, _, _) in FAILURE_RULES.items()}
 WITH_FALLBACK = frozenset(name for name, strategy in STRATEGIES.items() if strategy.fallback)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.unit.app.doctor.shown import findings_transcript
 from watchslo.app.doctor.addresses import (
-    AddressReport,
+    AddressResult,
     Reach,
     address_findings,
     peer_findings,
@@ -26,14 +26,14 @@ FORBIDDEN = because(Reason.FORBIDDEN)
 ONE, THREE = ("https://a",), ("https://a", "https://b", "https://c")
 
 
-def report(answer: str | Failure, role: ApiserverRole = MEMBER, reach: Reach | None = None) -> AddressReport:
-    return AddressReport("10.0.0.1:6443", "https://10.0.0.1:6443", role, answer, reach)
+def report(answer: str | Failure, role: ApiserverRole = MEMBER, reach: Reach | None = None) -> AddressResult:
+    return AddressResult("10.0.0.1:6443", "https://10.0.0.1:6443", role, answer, reach)
 
 
 K3S = [report("v1.36.3+k3s1"), report("v1.36.3+k3s1"), report(SILENT)]
 UPSTREAM = [report("v1.36.3")]
 STATES = {
-    "two versions": address_findings([report("v1.36.3"), AddressReport("service", "https://s", MEMBER, "v1.35.0")]),
+    "two versions": address_findings([report("v1.36.3"), AddressResult("service", "https://s", MEMBER, "v1.35.0")]),
     "the version is forbidden": address_findings([report(FORBIDDEN)]),
     "the version is not served": address_findings([report(because(Reason.NOT_FOUND))]),
     "dropped packets": address_findings([report(SILENT, MEMBER, Reach.DROPPED)]),

@@ -3,14 +3,14 @@
 from collections.abc import Callable
 
 from tests.unit.app.doctor.shown import findings_transcript
-from watchslo.app.doctor.clocks import ClockReport, OrderReport, clock_findings, order_findings, order_of
+from watchslo.app.doctor.clocks import ClockResult, OrderResult, clock_findings, order_findings, order_of
 from watchslo.model import Interval, Reading
 from watchslo.watch.failure import Failure, Reason, because
 
 
-def ticking(*trips: float, offset: Interval | None = None, failure: Failure | None = None) -> ClockReport:
+def ticking(*trips: float, offset: Interval | None = None, failure: Failure | None = None) -> ClockResult:
     ticks = [Reading("events", float(n), n + trip, n, "a") for n, trip in enumerate(trips)]
-    return ClockReport("a", ticks, failure, offset)
+    return ClockResult("a", ticks, failure, offset)
 
 
 def read(revision: int, apiserver: str = "a", resource: str = "pods") -> Reading:
@@ -38,13 +38,13 @@ CLOCKS = {
     "a wall clock that is behind": ticking(0.01, offset=Interval(-3.0, -2.0)),
 }
 ORDERS = {
-    "two resources in one sequence": OrderReport({"a": ["pods", "nodes"]}, {}),
-    "two apiservers, and a resource of both": OrderReport({"a": ["pods", "nodes"], "b": ["pods"]}, {}),
-    "a foreign resource": OrderReport({"a": ["pods"]}, {"a": ["metrics"]}),
-    "a foreign apiserver": OrderReport({"a": ["pods"]}, {"b": ["pods", "nodes"]}),
-    "a foreign apiserver, of which one resource is read": OrderReport({"a": ["pods"]}, {"b": ["pods"]}),
-    "unparsable and unread resources": OrderReport({}, {}, ["odd"], ["secrets", "pods"]),
-    "nothing is read": OrderReport({}, {}),
+    "two resources in one sequence": OrderResult({"a": ["pods", "nodes"]}, {}),
+    "two apiservers, and a resource of both": OrderResult({"a": ["pods", "nodes"], "b": ["pods"]}, {}),
+    "a foreign resource": OrderResult({"a": ["pods"]}, {"a": ["metrics"]}),
+    "a foreign apiserver": OrderResult({"a": ["pods"]}, {"b": ["pods", "nodes"]}),
+    "a foreign apiserver, of which one resource is read": OrderResult({"a": ["pods"]}, {"b": ["pods"]}),
+    "unparsable and unread resources": OrderResult({}, {}, ["odd"], ["secrets", "pods"]),
+    "nothing is read": OrderResult({}, {}),
     **{
         f"revision {revision} between the ticks 10 and 12": order_of(
             read(10), {("a", "pods"): read(revision)}, read(12)

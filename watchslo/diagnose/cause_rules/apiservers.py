@@ -2,9 +2,7 @@
 
 from collections.abc import Collection, Iterator
 
-from watchslo.diagnose.evidence import FROZEN, Evidence, Key, Place, Watch
-from watchslo.diagnose.finding import Finding, Rule
-from watchslo.diagnose.rules.conditions import (
+from watchslo.diagnose.cause_rules.conditions import (
     SHORT_EVENTS,
     SHORT_SHARE,
     all_dead,
@@ -16,6 +14,8 @@ from watchslo.diagnose.rules.conditions import (
     others_are_prompt,
     ticked_apiservers,
 )
+from watchslo.diagnose.evidence import FROZEN, Evidence, Key, Place, Watch
+from watchslo.diagnose.finding import CauseRule, Finding
 from watchslo.diagnose.scopes import scopes
 from watchslo.diagnose.sentences import others_of, silence_of, ticks_of, worst_of
 from watchslo.snapshot import Cause, Confidence
@@ -56,13 +56,13 @@ def apiserver_gone(evidence: Evidence, unexplained: Collection[Key]) -> Iterator
             yield Finding(Cause.APISERVER_SENDING, one.name, None, Confidence.MEDIUM, sentence, keys)
 
 
-def slow_ticks(cause: Cause, confidence: Confidence, *, cache_slow: bool | None, caches: str) -> Rule:
+def slow_ticks(cause: Cause, confidence: Confidence, *, cache_slow: bool | None, caches: str) -> CauseRule:
     """Return a rule for an apiserver whose ticks are slow, while no watch is late: a client that reads waits there.
 
     `cache_slow` says how reads of its caches must be, and `caches` is that as text for the evidence.
     """
 
-    def rule(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
+    def cause_rule(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
         for one in evidence.apiservers.values():
             is_alone = not evidence.several_ticked or others_are_prompt(evidence, one)
             if is_far(evidence, one):
@@ -75,7 +75,7 @@ def slow_ticks(cause: Cause, confidence: Confidence, *, cache_slow: bool | None,
             certain = confidence if evidence.several_ticked else Confidence.LOW
             yield Finding(cause, one.name, None, certain, sentence)
 
-    return rule
+    return cause_rule
 
 
 def cache_behind(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:

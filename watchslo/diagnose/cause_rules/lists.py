@@ -2,10 +2,10 @@
 
 from collections.abc import Collection, Iterator
 
+from watchslo.diagnose.cause_rules.conditions import keys_of, receives_fewer
 from watchslo.diagnose.evidence import ApiserverEvidence, Evidence, Key
 from watchslo.diagnose.finding import Finding
 from watchslo.diagnose.own_figures import lists_heavily
-from watchslo.diagnose.rules.conditions import keys_of, receives_fewer
 from watchslo.diagnose.sentences import seconds, worst_of
 from watchslo.snapshot import Cause, Confidence
 

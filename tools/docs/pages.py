@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from tools.reference import clock, commands, keys, metrics
+from tools.docs import clock, commands, keys, metrics
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "docs/reference/configuration.md": keys.page,

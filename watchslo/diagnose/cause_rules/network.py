@@ -3,9 +3,16 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 
+from watchslo.diagnose.cause_rules.conditions import (
+    all_dead,
+    is_far,
+    is_prompt,
+    keys_of,
+    receives_fewer,
+    ticked_apiservers,
+)
 from watchslo.diagnose.evidence import MOST_SHARE, ApiserverEvidence, Evidence, Key, Place, Watch
 from watchslo.diagnose.finding import Finding
-from watchslo.diagnose.rules.conditions import all_dead, is_far, is_prompt, keys_of, receives_fewer, ticked_apiservers
 from watchslo.diagnose.scopes import scopes
 from watchslo.diagnose.sentences import names_of, seconds, ticks_of, worst_of
 from watchslo.snapshot import Cause, Confidence

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Iterator, Sequence
 
+from watchslo.diagnose.cause_rules.conditions import any_late, ticked_apiservers
 from watchslo.diagnose.evidence import ApiserverEvidence, Evidence, Key, Place, Watch
-from watchslo.diagnose.finding import Finding, Rule
-from watchslo.diagnose.rules.conditions import any_late, ticked_apiservers
+from watchslo.diagnose.finding import CauseRule, Finding
 from watchslo.diagnose.scopes import scopes
 from watchslo.diagnose.sentences import apiservers_of, names_of, seconds, ticks_of, worst_of
 from watchslo.snapshot import Cause, Confidence
@@ -14,13 +14,13 @@ CERTAIN_WRITE_SECONDS = 0.6  # for high confidence
 WRITE_EVENTS = 15  # fewer creations say too little about their median
 
 
-def of_one_resource(cause: Cause, place: Place, hop: str) -> Rule:
+def of_one_resource(cause: Cause, place: Place, hop: str) -> CauseRule:
     """Return a rule for a delay of one resource at all apiservers.
 
     `hop` is the text for the place in the evidence.
     """
 
-    def rule(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
+    def cause_rule(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
         for scope in scopes(evidence, unexplained):
             of_one = scope.watch is not None and (scope.apiserver is None or not evidence.several_watched)
             if not of_one or scope.place is not place:
@@ -36,7 +36,7 @@ def of_one_resource(cause: Cause, place: Place, hop: str) -> Rule:
             sentence = f"{worst_of(scope.watches)} at {where}, {hop}{rest}; {ticks_of(ticked_apiservers(evidence))}."
             yield Finding(cause, scope.apiserver, scope.watch, confidence, sentence, scope.keys)
 
-    return rule
+    return cause_rule
 
 
 def _any_healthy(apiserver: ApiserverEvidence) -> bool:

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Iterator
 
+from watchslo.diagnose.cause_rules.conditions import ticked_apiservers
 from watchslo.diagnose.evidence import Evidence, Key, Place
 from watchslo.diagnose.finding import Finding
-from watchslo.diagnose.rules.conditions import ticked_apiservers
 from watchslo.diagnose.scopes import scopes
 from watchslo.diagnose.sentences import apiservers_of, ticks_of, worst_of
 from watchslo.snapshot import Cause, Confidence

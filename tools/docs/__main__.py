@@ -1,8 +1,8 @@
-"""`python -m tools.reference` writes `docs/reference/` and the drawing of the revision clock."""
+"""`python -m tools.docs` writes `docs/reference/` and the drawing of the revision clock."""
 
 from pathlib import Path
 
-from tools.reference.pages import PAGES
+from tools.docs.pages import PAGES
 
 ROOT = Path(__file__).parents[2]
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Iterator
 
+from watchslo.diagnose.cause_rules.conditions import is_silent_on_watches, keys_of, ticked_apiservers
 from watchslo.diagnose.evidence import FROZEN, Evidence, Key, Place
 from watchslo.diagnose.finding import Finding
-from watchslo.diagnose.rules.conditions import is_silent_on_watches, keys_of, ticked_apiservers
 from watchslo.diagnose.scopes import scopes
 from watchslo.diagnose.sentences import ticks_of, worst_of
 from watchslo.snapshot import Cause, Confidence
