@@ -69,7 +69,7 @@ def _link_to_other_dashboards() -> builders.DashboardLink:
 def _variable(variable: Variable) -> builders.QueryVariable:
     """Build a variable; the value of All, `.*`, also matches series without the label, such as `cluster`."""
     every = dashboard.VariableOption(text="All", value="$__all", selected=True)
-    one = variable.selected and dashboard.VariableOption(
+    selected = variable.selected and dashboard.VariableOption(
         text=[variable.selected], value=[variable.selected], selected=True
     )
     return (
@@ -83,7 +83,7 @@ def _variable(variable: Variable) -> builders.QueryVariable:
         .multi(True)  # noqa: FBT003 - the signature of the SDK
         .include_all(True)  # noqa: FBT003
         .all_value(".*")
-        .current(one or every)
+        .current(selected or every)
     )
 
 

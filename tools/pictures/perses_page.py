@@ -88,7 +88,7 @@ class PersesPage:
         self._page.set_viewport_size({"width": WIDTH, "height": LOADING_HEIGHT})
         self._page.goto(f"{self._origin}/?{query}")
         found = self._page.wait_for_function("() => window.panels?.()").json_value()
-        return [ShownPanel(one["title"], tuple(one["errors"]), one["empty"]) for one in found]
+        return [ShownPanel(panel["title"], tuple(panel["errors"]), panel["empty"]) for panel in found]
 
     def picture(self) -> bytes:
         """Return a picture of the shown dashboard, as PNG."""

@@ -55,7 +55,7 @@ def stated(**schema: Any) -> msgspec.Meta:
 
 def one_of(values: type[Enum]) -> msgspec.Meta:
     """Return that a text is one of these values."""
-    return stated(enum=[one.value for one in values])
+    return stated(enum=[member.value for member in values])
 
 
 def part_of(form: type[P], reading: object, **given: object) -> P:
@@ -80,7 +80,9 @@ def _maker(form: type[ApiPart], given: tuple[str, ...]) -> Callable[[Any, dict[s
 
 def _getter(name: str, hint: Any) -> Convert:
     """Return what reads a field from a reading."""
-    declared = next((one for one in getattr(hint, "__metadata__", ()) if isinstance(one, From)), From(name))
+    declared = next(
+        (annotation for annotation in getattr(hint, "__metadata__", ()) if isinstance(annotation, From)), From(name)
+    )
     get, convert = attrgetter(declared.path), declared.convert or _convert(hint)
     return (lambda reading: convert(get(reading))) if convert else get
 
@@ -91,7 +93,7 @@ def _convert(hint: Any) -> Convert | None:
     if outer is Annotated:
         return _convert(arguments[0])
     if outer in (Union, UnionType):
-        return _optional(next(one for one in arguments if one is not type(None)))
+        return _optional(next(argument for argument in arguments if argument is not type(None)))
     if outer is tuple:
         return _each(_convert(arguments[0]))
     return _values(_convert(arguments[1])) if outer is dict else _single(hint)

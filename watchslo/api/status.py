@@ -343,7 +343,7 @@ class LatencyStatus(ApiPart, frozen=True, kw_only=True):
     def decisive(self) -> QuantileStatus | None:
         """The quantile that the objective names, of the window that is judged."""
         quantiles = self.judged.quantiles if self.judged else ()
-        return next((one for one in quantiles if one.q == self.objective.quantile), None)
+        return next((quantile for quantile in quantiles if quantile.q == self.objective.quantile), None)
 
 
 class CloseCount(ApiPart, frozen=True, kw_only=True):

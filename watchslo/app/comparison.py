@@ -115,20 +115,20 @@ Pages = Mapping[str, Sequence[float]]
 def compare(minutes: MinutesOfExcess, pages: Pages) -> list[ApiserverComparison]:
     """Return the comparison of each apiserver that was asked for lists."""
     fastest = [
-        min((one for one in each if not math.isnan(one)), default=math.nan)
+        min((seconds for seconds in each if not math.isnan(seconds)), default=math.nan)
         for each in zip(*pages.values(), strict=True)
     ]
     found = []
     for apiserver, taken in pages.items():
         readings = minutes.readings(apiserver)
-        behind = [one - first for one, first in zip(taken, fastest, strict=True) if not math.isnan(one)]
+        behind = [seconds - first for seconds, first in zip(taken, fastest, strict=True) if not math.isnan(seconds)]
         found.append(
             ApiserverComparison(
                 apiserver,
                 events=sum(reading.events for reading in readings),
                 p50=_weighted_median(readings),
                 p99=max((reading.p99 for reading in readings), default=None),
-                page=median(one for one in taken if not math.isnan(one)) if behind else None,
+                page=median(seconds for seconds in taken if not math.isnan(seconds)) if behind else None,
                 page_behind=median(behind) if behind else None,
             )
         )
@@ -234,7 +234,11 @@ def draw(found: Sequence[ApiserverComparison]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("APISERVER", "EVENTS", "P50 BEHIND", "P99 BEHIND", "LIST PAGE", "LIST BEHIND"):
         table.add_column(heading, justify="left" if heading == "APISERVER" else "right")
-    for one in found:
-        times = (one.p50, one.p99, one.page, one.page_behind)
-        table.add_row(one.apiserver, f"{one.events:,}", *(ABSENT if each is None else duration(each) for each in times))
+    for comparison in found:
+        times = (comparison.p50, comparison.p99, comparison.page, comparison.page_behind)
+        table.add_row(
+            comparison.apiserver,
+            f"{comparison.events:,}",
+            *(ABSENT if each is None else duration(each) for each in times),
+        )
     return table

@@ -106,7 +106,7 @@ class Prometheus:
         """Return the matrix of a query that is evaluated every `step` seconds."""
         times = {"start": f"{start:.3f}", "end": f"{end:.3f}", "step": f"{step:.0f}"}
         found = (await self._get("/api/v1/query_range", _Matrix, query=expression, **times)).result
-        return [series for one in found if (series := one.finite).values]
+        return [series for received in found if (series := received.finite).values]
 
     @property
     def doubts(self) -> tuple[str, ...]:

@@ -212,7 +212,7 @@ async def _require_metrics(server: Prometheus, settings: RuleSettings, period: R
     jobs = await server.query_range(
         f"count by (job) (last_over_time(watchslo_build_info[{seconds:.0f}s]))", builds.start, builds.end, builds.step
     )
-    names = sorted(filter(None, (printable(one.metric.get("job", "")) for one in jobs)))
+    names = sorted(filter(None, (printable(series.metric.get("job", "")) for series in jobs)))
     if server.doubts:
         remedy = server.doubts[0].rstrip(".")
     elif names:
@@ -227,7 +227,7 @@ def _cluster(answers: Mapping[Asked, list[MetricSeries]], settings: RuleSettings
     label = settings.cluster_label
     if label is None:
         return None
-    names = sorted({one.metric.get(label, "") for one in answers[Asked.CLUSTERS]})
+    names = sorted({series.metric.get(label, "") for series in answers[Asked.CLUSTERS]})
     if len(names) > 1:
         matcher = f'{settings.job_selector},{label}="{names[-1]}"'
         raise ConfigError(

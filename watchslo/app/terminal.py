@@ -115,10 +115,10 @@ def _view(status: StatusDocument) -> View:
             elsewhere=monitor.shard.elsewhere,
             lines=_sorted(_line(watch, clocks.get(watch.domain)) for watch in status.watches),
             causes=tuple(cause.sentence for cause in status.causes),
-            unproven=tuple(f"Unproven: {one.unproven}." for one in status.apiservers if one.unproven),
+            unproven=tuple(f"Unproven: {apiserver.unproven}." for apiserver in status.apiservers if apiserver.unproven),
             not_ready=monitor.not_ready,
             tainted_seconds=monitor.tainted_seconds,
-            reactions=tuple(one for one in status.reactions if one.events or one.pending),
+            reactions=tuple(reaction for reaction in status.reactions if reaction.events or reaction.pending),
         )
     )
 
@@ -151,7 +151,7 @@ def _line(watch: WatchStatus, clock: str | None) -> Line:
         quantile=objective.quantile,
         min_events=objective.min_events,
         events=events,
-        quantiles={one.q: one for one in window.quantiles} if window else {},
+        quantiles={quantile.q: quantile for quantile in window.quantiles} if window else {},
         verdict=verdict_on(verdict, objective.threshold, stalled_for=stalled_for, down_for=down_for),
         condition=watch.condition,
     )
@@ -192,5 +192,5 @@ def _printable(value: T) -> T:
         if type(text) is str:
             texts[field.name] = printable(text)
         elif isinstance(text, tuple):
-            texts[field.name] = tuple(printable(one) if isinstance(one, str) else one for one in text)
+            texts[field.name] = tuple(printable(line) if isinstance(line, str) else line for line in text)
     return replace(value, **texts)

@@ -107,7 +107,7 @@ class Verification:
     @property
     def slower(self) -> list[str]:
         """A sentence for each way in which an apiserver is slower than the fastest by more than the tolerance."""
-        return [sentence for one in self.compared for sentence in one.slower(self.tolerance)]
+        return [sentence for comparison in self.compared for sentence in comparison.slower(self.tolerance)]
 
     @property
     def is_violated(self) -> bool:
@@ -123,7 +123,7 @@ class Verification:
         """1 if a guarantee was violated or an apiserver is slower, 2 if nothing was checked or compared, else 0."""
         if self.is_violated or self.slower:
             return VIOLATED
-        return VERIFIED if self.is_checked and all(one.is_compared for one in self.compared) else UNKNOWN
+        return VERIFIED if self.is_checked and all(comparison.is_compared for comparison in self.compared) else UNKNOWN
 
 
 def _verifying(config: Config, options: VerifyOptions, compared: tuple[str, ...] | None) -> Config:
@@ -190,7 +190,7 @@ def _print(verification: Verification) -> None:
 
 def _no_slower(verification: Verification) -> Iterator[str]:
     """Say that no apiserver is slower, or of which that is not known; nothing if none were compared."""
-    unknown = [one.apiserver for one in verification.compared if not one.is_compared]
+    unknown = [comparison.apiserver for comparison in verification.compared if not comparison.is_compared]
     if unknown:
         yield f"{some_of(unknown)} cannot be compared: too few events arrived there and at another apiserver."
     elif verification.compared:
@@ -219,7 +219,7 @@ def _document(verification: Verification) -> dict[str, object]:
         "guarantees": document(measurement.guarantees),
         "watches": [_watch(watch) for watch in snapshot.watches],
         "notReady": list(snapshot.monitor.not_ready),
-        "compared": [one.document for one in verification.compared],
+        "compared": [comparison.document for comparison in verification.compared],
     }
 
 

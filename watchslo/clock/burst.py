@@ -32,7 +32,7 @@ class BurstBudget:
 
     def share(self, burst: "Burst", now: float) -> float:
         """Return the ticks a second of a burst that is active, or would begin now."""
-        self._active = {one for one in self._active if one.is_active(now)}
+        self._active = {burst for burst in self._active if burst.is_active(now)}
         return self._rate / len(self._active | {burst})
 
     def add(self, burst: "Burst") -> None:

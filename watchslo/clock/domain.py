@@ -155,7 +155,7 @@ class Domain:
     @property
     def foreign(self) -> set[Source]:
         """The sources that are known not to belong here."""
-        return {source for source, one in self._standings.items() if one.membership is Membership.FOREIGN}
+        return {source for source, standing in self._standings.items() if standing.membership is Membership.FOREIGN}
 
     def expel(self, source: Source) -> None:
         """Make a source foreign, because it had a revision that this domain did not have."""

@@ -115,4 +115,4 @@ def combine_datings(datings: Sequence[Dating | None]) -> Dating | None:
 
 
 def _hull(*intervals: Interval) -> Interval:
-    return Interval(min(one.lower for one in intervals), max(one.upper for one in intervals))
+    return Interval(min(interval.lower for interval in intervals), max(interval.upper for interval in intervals))

@@ -105,7 +105,7 @@ class _RoundTrips:
         return self._median
 
     def add(self, tick: Reading) -> None:
-        self.latest = max(self.latest, tick, key=lambda one: one.sent)
+        self.latest = max(self.latest, tick, key=lambda reading: reading.sent)
         self._ticks.append(tick)
         while len(self._ticks) > ROUND_TRIPS and self._ticks[0].answered < tick.answered - ROUND_TRIP_SECONDS:
             self._ticks.popleft()

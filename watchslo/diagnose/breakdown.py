@@ -30,7 +30,7 @@ def break_down(watch: WatchReading, own: ApiserverMetricsReading | None) -> Dela
     total = _estimate(watch.track.windows, resolved=True)
     if own is None or total is None:
         return None
-    hop = next((one.windows for one in watch.track.hops if one.hop is Hop.STORAGE_TO_CACHE), ())
+    hop = next((reading.windows for reading in watch.track.hops if reading.hop is Hop.STORAGE_TO_CACHE), ())
     storage, dispatch = _estimate(hop, resolved=False), _dispatch(watch, own, of_cache=bool(hop))
     if storage is None and dispatch is None:
         return None
@@ -51,7 +51,9 @@ def break_down(watch: WatchReading, own: ApiserverMetricsReading | None) -> Dela
 def _estimate(windows: tuple[WindowReading, ...], *, resolved: bool) -> float | None:
     """Return the estimate of the last minute; with `resolved`, only if it is a measurement."""
     quantiles = next((window.quantiles for window in windows if window.name == WINDOW), ())
-    return next((one.estimate for one in quantiles if one.q == Q and (one.resolved or not resolved)), None)
+    return next(
+        (reading.estimate for reading in quantiles if reading.q == Q and (reading.resolved or not resolved)), None
+    )
 
 
 def _dispatch(watch: WatchReading, own: ApiserverMetricsReading, *, of_cache: bool) -> float | None:

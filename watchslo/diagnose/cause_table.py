@@ -52,10 +52,10 @@ def find(evidence: Evidence) -> Generator[None, None, Findings]:
         yield
     if any(finding.cause is Cause.MONITOR_OVERLOADED for finding, _ in found):
         return [
-            (one if one.cause is Cause.MONITOR_OVERLOADED else replace(one, confidence=Confidence.LOW), row)
-            for one, row in found
+            (finding if finding.cause is Cause.MONITOR_OVERLOADED else replace(finding, confidence=Confidence.LOW), row)
+            for finding, row in found
         ]
-    return [(_with_own_evidence(one, evidence), row) for one, row in found]
+    return [(_with_own_evidence(finding, evidence), row) for finding, row in found]
 
 
 def _with_own_evidence(finding: Finding, evidence: Evidence) -> Finding:

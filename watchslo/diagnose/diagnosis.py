@@ -102,9 +102,10 @@ class Diagnosis:
         yield from self._memory.add(now, snapshot)
         evidence = yield from self._memory.evidence(snapshot)
         found: Findings = (yield from find(evidence)) if evidence else ()
-        ended = {one.name for one in snapshot.apiservers if one.refuses}  # their processes: there is nothing to find
-        running = [(one, row) for one, row in reversed(found) if one.apiserver not in ended]
-        subjects = {(one.cause, one.apiserver, one.watch): (one, row) for one, row in running}
+        # The processes of apiservers that refuse connections have ended: there is nothing to find.
+        ended = {apiserver.name for apiserver in snapshot.apiservers if apiserver.refuses}
+        running = [(finding, row) for finding, row in reversed(found) if finding.apiserver not in ended]
+        subjects = {(finding.cause, finding.apiserver, finding.watch): (finding, row) for finding, row in running}
         self._note_incidents(snapshot, now, subjects)
         for subject, (finding, row) in subjects.items():
             if subject not in self._suspicions and self._is_aftermath(finding, now):
@@ -115,18 +116,24 @@ class Diagnosis:
             self._suspicions[subject].miss()
         names = {apiserver.name for apiserver in snapshot.apiservers}
         self._suspicions = {
-            subject: one
-            for subject, one in self._suspicions.items()
-            if not one.over and (subject[1] is None or subject[1] in names)
+            subject: suspicion
+            for subject, suspicion in self._suspicions.items()
+            if not suspicion.over and (subject[1] is None or subject[1] in names)
         }
-        readings = [one.reading() for one in self._suspicions.values() if one.begun]
+        readings = [suspicion.reading() for suspicion in self._suspicions.values() if suspicion.begun]
         causes = [*Cause]
-        return tuple(sorted(readings, key=lambda one: (-_ORDER.index(one.confidence), causes.index(one.cause))))
+        return tuple(
+            sorted(readings, key=lambda reading: (-_ORDER.index(reading.confidence), causes.index(reading.cause)))
+        )
 
     def _note_incidents(self, snapshot: Snapshot, now: float, found: Container[_Subject]) -> None:
         """Note when the storage was last found slow, and when each apiserver was last silent or away."""
         storage = self._suspicions.get(_STORAGE_SLOW)
-        silent = [one.name for one in snapshot.apiservers if one.refuses or one.unresponsive_for is not None]
+        silent = [
+            apiserver.name
+            for apiserver in snapshot.apiservers
+            if apiserver.refuses or apiserver.unresponsive_for is not None
+        ]
         slow = [None] if storage is not None and storage.begun and _STORAGE_SLOW in found else []
         self._incidents |= dict.fromkeys((*slow, *silent), now)
         self._incidents = {place: at for place, at in self._incidents.items() if now - at < AFTERMATH_SECONDS}

@@ -197,4 +197,4 @@ class Evidence:
 
     def peers(self, watch: Watch) -> list[Watch]:
         """Return the same watch at the other apiservers."""
-        return [one for one in self.by_name[watch.name] if one.apiserver != watch.apiserver]
+        return [peer for peer in self.by_name[watch.name] if peer.apiserver != watch.apiserver]

@@ -58,7 +58,7 @@ class Memory:
             yield
         if self._moments and now - self._moments[-1].now > SPAN_SECONDS:
             self._moments = []
-        self._moments = [one for one in self._moments if one.now >= now - MEMORY_SECONDS]
+        self._moments = [moment for moment in self._moments if moment.now >= now - MEMORY_SECONDS]
         watches = Counter(watch.domain for watch in snapshot.watches)
         domains = sorted(snapshot.domains, key=lambda domain: -watches[domain.name])
         tainted = snapshot.monitor.tainted_seconds
@@ -77,14 +77,14 @@ class Memory:
         base = self._since(SPAN_SECONDS)
         watched = {reading.name for reading in snapshot.apiservers if reading.watched}
         round_trips = {domain.name: domain.resolution or 0.0 for domain in snapshot.domains}
-        polling = {one.apiserver for domain in snapshot.domains for one in domain.tickers if one.polls}
+        polling = {ticker.apiserver for domain in snapshot.domains for ticker in domain.tickers if ticker.polls}
         watches: dict[Key, Watch] = {}
         by_name: defaultdict[str, list[Watch]] = defaultdict(list)
         by_apiserver: defaultdict[str, list[Watch]] = defaultdict(list)
         for reading in snapshot.watches:
             if reading.apiserver in watched:  # else the service, if each apiserver is watched individually
                 key = reading.apiserver, reading.watch
-                past = [(one.now, one.steps[key]) for one in self._moments if key in one.steps]
+                past = [(moment.now, moment.steps[key]) for moment in self._moments if key in moment.steps]
                 round_trip, polls = round_trips.get(reading.domain, 0.0), reading.apiserver in polling
                 watch = watches[key] = watch_evidence(reading, past, base.now, round_trip, polls=polls)
                 by_name[watch.name].append(watch)
@@ -95,14 +95,16 @@ class Memory:
             for reading in snapshot.apiservers
             if reading.role is not ApiserverRole.SERVICE
         }
-        apiservers = {name: one for name, one in of_all.items() if name in watched}
-        witnesses = {name: one for name, one in of_all.items() if name not in watched and self._testifies(one)}
+        apiservers = {name: apiserver for name, apiserver in of_all.items() if name in watched}
+        witnesses = {
+            name: apiserver for name, apiserver in of_all.items() if name not in watched and self._testifies(apiserver)
+        }
         tainted = newest.tainted_seconds - base.tainted_seconds
         return Evidence(tainted / (newest.now - base.now), apiservers, witnesses, watches, by_name)
 
     def _since(self, seconds: float) -> Moment:
         """Return the first moment of the last seconds."""
-        return next(one for one in self._moments if one.now >= self._moments[-1].now - seconds)
+        return next(moment for moment in self._moments if moment.now >= self._moments[-1].now - seconds)
 
     def _testifies(self, witness: ApiserverEvidence) -> bool:
         """Return whether a witness answers ticks of the storage that is watched."""
@@ -114,12 +116,12 @@ class Memory:
         ticker = _ticker(last, reading.name)
         gap = ticker.gap if ticker else 0.0
         since = self._since(max(SPAN_SECONDS, TICK_GAPS * gap))
-        trips, spread = (_round_trips(one, ticker) for one in (since, self._moments[-STEPS:][0]))
+        trips, spread = (_round_trips(moment, ticker) for moment in (since, self._moments[-STEPS:][0]))
         tick = middle(trips) if trips else None
         low, high = (quantile(spread, q) if spread else None for q in (0.1, 0.9))
         silent_for = _silent_for(ticker)
         longest = max(SILENT_SECONDS, SILENT_GAPS * gap)
-        recent, spanned = (increases(_requests(one, reading.name), reading.requests) for one in (before, base))
+        recent, spanned = (increases(_requests(moment, reading.name), reading.requests) for moment in (before, base))
         reads = [watch.reading.cache.round_trip for watch in watches if watch.reading.cache.round_trip is not None]
         return ApiserverEvidence(
             name=reading.name,
@@ -198,8 +200,8 @@ def _is_refused(requests: Mapping[tuple[str, str], int]) -> bool:
 
 
 def _not_ready(moment: Moment, apiserver: str) -> int:
-    return next((one.not_ready for one in moment.apiservers if one.name == apiserver), 0)
+    return next((reading.not_ready for reading in moment.apiservers if reading.name == apiserver), 0)
 
 
 def _requests(moment: Moment, apiserver: str) -> Mapping[tuple[str, str], int]:
-    return next((one.requests for one in moment.apiservers if one.name == apiserver), {})
+    return next((reading.requests for reading in moment.apiservers if reading.name == apiserver), {})

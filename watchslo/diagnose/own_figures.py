@@ -55,16 +55,18 @@ class _Verdict:
 
 def own_evidence(evidence: Evidence, cause: Cause, apiserver: str | None, watch: str | None) -> OwnEvidence | None:
     """Return what the apiservers that a cause names say of it, all if it names none; None if they say nothing."""
-    named = [one for one in evidence.apiservers.values() if apiserver in (None, one.name)]
-    own = {one.name: one.own for one in named if one.own is not None}
+    named = [candidate for candidate in evidence.apiservers.values() if apiserver in (None, candidate.name)]
+    own = {candidate.name: candidate.own for candidate in named if candidate.own is not None}
     rule = _OWN_FIGURE_RULES.get(cause)
     if rule is None or not own:
         return None
-    watches = tuple(one for apiserver_ in named for one in apiserver_.watches if watch in (None, one.name))
+    watches = tuple(
+        candidate for apiserver_ in named for candidate in apiserver_.watches if watch in (None, candidate.name)
+    )
     found = rule(_Case(own, watches, is_compared=evidence.several_ticked))
     if found is None:
         return None
-    return OwnEvidence(found.weight, found.sentence, found.most, max(one.since_wall for one in own.values()))
+    return OwnEvidence(found.weight, found.sentence, found.most, max(figures.since_wall for figures in own.values()))
 
 
 def lists_heavily(own: ApiserverFigures) -> bool:
@@ -101,10 +103,10 @@ def _storage(case: _Case) -> _Verdict | None:
     etcd = _enough([figures.etcd for figures in case.own.values()])
     if len(etcd) < len(case.own):
         return None
-    if not case.is_loaded and all(quantile(one, 0.5) >= SLOW_SECONDS for one in etcd):
+    if not case.is_loaded and all(quantile(histogram, 0.5) >= SLOW_SECONDS for histogram in etcd):
         most = Confidence.HIGH if case.is_compared else Confidence.MEDIUM  # else it may be the link to etcd
         return _Verdict(Weight.CONFIRM, f"{BY_OWN}, requests to etcd take {_p50(etcd)} (P50).", most)
-    if all(quantile(one, 0.9) <= PROMPT_SECONDS for one in etcd):
+    if all(quantile(histogram, 0.9) <= PROMPT_SECONDS for histogram in etcd):
         return _Verdict(Weight.CONTRADICT, f"{BY_OWN}, requests to etcd take only {_p90(etcd)} (P90).")
     return None
 
@@ -112,7 +114,7 @@ def _storage(case: _Case) -> _Verdict | None:
 def _cache(case: _Case) -> _Verdict | None:
     """As for the storage; or consistent reads that wait for the watch cache."""
     waits = _enough([figures.read_wait for figures in case.own.values()])
-    if waits and not case.is_loaded and all(quantile(one, 0.5) >= SLOW_SECONDS for one in waits):
+    if waits and not case.is_loaded and all(quantile(histogram, 0.5) >= SLOW_SECONDS for histogram in waits):
         most = Confidence.HIGH if case.is_compared else Confidence.MEDIUM
         return _Verdict(Weight.CONFIRM, f"{BY_OWN}, reads wait {_p50(waits)} for the watch cache (P50).", most)
     return _storage(case)
@@ -154,10 +156,10 @@ def _bandwidth(case: _Case) -> _Verdict | None:
 
 
 def _slow_clients(case: _Case) -> _Verdict | None:
-    slow = [(watch.name, one) for watch, one in case.resources() if one.terminated or one.parked]
+    slow = [(watch.name, figures) for watch, figures in case.resources() if figures.terminated or figures.parked]
     if not slow:
         return None
-    closed, parked = sum(one.terminated for _, one in slow), sum(one.parked for _, one in slow)
+    closed, parked = sum(figures.terminated for _, figures in slow), sum(figures.parked for _, figures in slow)
     texts = [*([f"{closed:,} watches were closed"] if closed else []), *([f"{parked:,} are parked"] if parked else [])]
     names = names_of(name for name, _ in slow)
     return _Verdict(Weight.CONFIRM, f"{BY_OWN}, clients of {names} do not take events in time: {' and '.join(texts)}.")
@@ -181,7 +183,9 @@ def _lists(case: _Case) -> _Verdict | None:
 def _stalled(case: _Case) -> _Verdict | None:
     """The apiserver parks watches, or the cache received what a watch did not deliver, or it stands still."""
     known = [(figures, watch.name) for watch, figures in case.resources() if watch.stuck]
-    figures, name = max(known, key=lambda one: (one[0].parked, one[0].received), default=(ResourceFigures(), ""))
+    figures, name = max(
+        known, key=lambda resource: (resource[0].parked, resource[0].received), default=(ResourceFigures(), "")
+    )
     if figures.parked:
         return _Verdict(Weight.CONFIRM, f"{BY_OWN}, {figures.parked:,} watches of {name} are parked.")
     if figures.received:
@@ -202,26 +206,26 @@ def _conversion(case: _Case) -> _Verdict | None:
 def _admission(case: _Case) -> _Verdict | None:
     """Slow validating webhooks or slow writes to etcd: both are after the creation timestamp."""
     own = case.own.values()
-    called = _webhooks((one.admission for one in own), SLOW_WEBHOOK_SECONDS, "validating webhooks")
-    return called or _webhooks((one.etcd for one in own), SLOW_WEBHOOK_SECONDS, "requests to etcd")
+    called = _webhooks((figures.admission for figures in own), SLOW_WEBHOOK_SECONDS, "validating webhooks")
+    return called or _webhooks((figures.etcd for figures in own), SLOW_WEBHOOK_SECONDS, "requests to etcd")
 
 
 def _webhooks(calls: Iterable[HistogramReading | None], slow: float, name: str) -> _Verdict | None:
-    took = max((quantile(one, 0.9) for one in _enough(calls)), default=0.0)
+    took = max((quantile(histogram, 0.9) for histogram in _enough(calls)), default=0.0)
     return _Verdict(Weight.CONFIRM, f"{BY_OWN}, {name} take {seconds(took)} (P90).") if took >= slow else None
 
 
 def _enough(histograms: Iterable[HistogramReading | None]) -> list[HistogramReading]:
     """Return those with enough observations."""
-    return [one for one in histograms if one is not None and one.total >= LEAST]
+    return [histogram for histogram in histograms if histogram is not None and histogram.total >= LEAST]
 
 
 def _p50(histograms: Iterable[HistogramReading]) -> str:
-    return seconds(min(quantile(one, 0.5) for one in histograms))
+    return seconds(min(quantile(histogram, 0.5) for histogram in histograms))
 
 
 def _p90(histograms: Iterable[HistogramReading]) -> str:
-    return seconds(max(quantile(one, 0.9) for one in histograms))
+    return seconds(max(quantile(histogram, 0.9) for histogram in histograms))
 
 
 _OWN_FIGURE_RULES: Mapping[Cause, Callable[[_Case], _Verdict | None]] = {

@@ -51,12 +51,16 @@ def scopes(evidence: Evidence, unexplained: Collection[Key]) -> list[Scope]:
 def _is_every_watch(evidence: Evidence, late: Sequence[Watch]) -> bool:
     names = {watch.name for watch in late}
     return len(names) > 1 and all(
-        _is_most_of(one, [w for w in late if w.apiserver == one.name]) for one in _judged(evidence)
+        _is_most_of(apiserver, [w for w in late if w.apiserver == apiserver.name]) for apiserver in _judged(evidence)
     )
 
 
 def _judged(evidence: Evidence) -> list[ApiserverEvidence]:
-    return [one for one in evidence.apiservers.values() if any(watch.late or watch.healthy for watch in one.watches)]
+    return [
+        apiserver
+        for apiserver in evidence.apiservers.values()
+        if any(watch.late or watch.healthy for watch in apiserver.watches)
+    ]
 
 
 def _is_at_every_apiserver(evidence: Evidence, name: str) -> bool:

@@ -48,6 +48,6 @@ def silence_of(apiserver: ApiserverEvidence) -> str:
 
 def ticks_of(apiservers: Iterable[ApiserverEvidence]) -> str:
     """Return how long ticks take through each apiserver: `ticks take 1.8 ms (a:1), 0.31 s (b:1)`."""
-    known = {one.name: one.tick for one in apiservers if one.tick is not None}
+    known = {apiserver.name: apiserver.tick for apiserver in apiservers if apiserver.tick is not None}
     took = ", ".join(f"{seconds(tick)} ({apiserver_text(name)})" for name, tick in sorted(known.items()))
     return f"ticks take {took}" if took else "no tick is answered"

@@ -112,7 +112,7 @@ def _is_scattered(watch: WatchReading) -> bool:
     newest = min(watch.track.windows, key=lambda window: window.length, default=None)
     if newest is None or newest.events < least:
         return False
-    low, high = (one.estimate for one in newest.quantiles if one.q in (0.5, 0.9))
+    low, high = (quantile.estimate for quantile in newest.quantiles if quantile.q in (0.5, 0.9))
     return high >= max(share * watch.track.objective.threshold, SCATTER_FACTOR * low)
 
 
@@ -183,11 +183,13 @@ def _late_figure(watch: WatchReading, rows: Sequence[tuple[float, float, int]]) 
 def _is_current(windows: Sequence[WindowReading], q: float, seconds: float) -> bool:
     """Return whether the newest events are late too: the delay that a longer window shows may be over."""
     newest = min(windows, key=lambda window: window.length)
-    return newest.events < LATE[0][2] or all(one.estimate >= seconds for one in newest.quantiles if one.q == q)
+    return newest.events < LATE[0][2] or all(
+        quantile.estimate >= seconds for quantile in newest.quantiles if quantile.q == q
+    )
 
 
 def _hop(watch: WatchReading, hop: Hop, q: float, least: int = HOP_EVENTS) -> EvidenceFigure | None:
-    windows = next((one.windows for one in watch.track.hops if one.hop is hop), ())
+    windows = next((reading.windows for reading in watch.track.hops if reading.hop is hop), ())
     return _figure(windows, q, least)
 
 

@@ -425,7 +425,7 @@ def _listed_group(item: msgspec.Raw) -> Iterator[GroupVersion]:
     except UNDECODABLE:
         preferred, is_odd = None, True
     names = [preferred.version] if preferred else []
-    names += [one.version for one in versions]
+    names += [served.version for served in versions]
     yield from (GroupVersion(name, version) for version in dict.fromkeys(names) if version)
     yield from _unreadable_part(name, is_odd=is_odd)
 

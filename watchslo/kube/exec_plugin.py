@@ -161,7 +161,9 @@ def _cluster_info(cluster: Mapping[str, Any]) -> dict[str, Any]:
     if "certificate-authority-data" not in info and "certificate-authority" in cluster:
         content = read_text(cluster["certificate-authority"])
         info["certificate-authority-data"] = base64.b64encode(content.encode()).decode()
-    own = [one.get("extension") for one in cluster.get("extensions", ()) if one.get("name") == EXTENSION]
+    own = [
+        extension.get("extension") for extension in cluster.get("extensions", ()) if extension.get("name") == EXTENSION
+    ]
     return {**info, "config": next(iter(own), None)}
 
 

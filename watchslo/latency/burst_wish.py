@@ -35,7 +35,7 @@ def _reason(watch: WatchReading, gap: float, *, is_explained: bool) -> BurstReas
     objective, judged = watch.track.objective, watch.track.judged
     if judged is None or judged.events < max(1, objective.min_events):
         return None
-    estimate = next(one.estimate for one in judged.quantiles if one.q == objective.quantile)
+    estimate = next(quantile.estimate for quantile in judged.quantiles if quantile.q == objective.quantile)
     if estimate > objective.threshold and not is_explained:
         return BurstReason.LATE
     is_decidable = abs(estimate - objective.threshold) >= RESOLVED_GAPS * gap

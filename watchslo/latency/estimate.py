@@ -65,9 +65,9 @@ def closed_cuts(tally: Tally) -> tuple[IntArray, IntArray, FloatArray]:
 def _gather(estimations: Sequence["Estimation"]) -> Cuts:
     """Return the closed cuts of all tallies of each estimation; note its bounds, and its independent events."""
     bins = estimations[0].tallies[0].bins
-    size, n = len(bins.edges), np.array([one.n for one in estimations])
-    parts = [tally for one in estimations for tally in one.tallies]
-    widths = [sum(len(tally.keys) for tally in one.tallies) for one in estimations]
+    size, n = len(bins.edges), np.array([estimation.n for estimation in estimations])
+    parts = [tally for estimation in estimations for tally in estimation.tallies]
+    widths = [sum(len(tally.keys) for tally in estimation.tallies) for estimation in estimations]
     keys_each = size * (size + 2)
     offsets = np.repeat(np.arange(len(widths)) * keys_each, widths)
     by_block = np.concatenate([tally.keys for tally in parts]) + offsets
@@ -77,7 +77,7 @@ def _gather(estimations: Sequence["Estimation"]) -> Cuts:
     is_lower = ~(is_cut | is_upper)
     i, j = np.divmod(keys[is_cut], size)
     cut_rows, cut_counts = rows[is_cut], counts[is_cut]
-    ranks = np.array([one.ranks for one in estimations])
+    ranks = np.array([estimation.ranks for estimation in estimations])
     lower = _ranked(bins, ranks, rows[is_lower], keys[is_lower] - size * size, counts[is_lower])
     upper = _ranked(bins, ranks, rows[is_upper], keys[is_upper] - size * (size + 1), counts[is_upper])
     tops = np.maximum.reduceat(np.maximum(i + 1, np.where(j == bins.count, 0, j)), cut_rows.searchsorted(range(len(n))))
@@ -87,8 +87,8 @@ def _gather(estimations: Sequence["Estimation"]) -> Cuts:
     blocks = 1 + np.bincount(in_rows[1:][by_block[1:] <= by_block[:-1]], minlength=len(n))
     distinct = np.bincount(in_rows[keys < size * size], minlength=len(n))
     independent = independent_events(cuts, n, blocks, distinct)
-    for one, *limits, events in zip(estimations, lower, upper, independent.tolist(), strict=True):
-        one.limits, one.independent = one.narrowed(*limits), events
+    for estimation, *limits, events in zip(estimations, lower, upper, independent.tolist(), strict=True):
+        estimation.limits, estimation.independent = estimation.narrowed(*limits), events
     return cuts
 
 
@@ -120,7 +120,7 @@ class _Rows:
         cuts = _gather(estimations)
         firsts = cuts.rows.searchsorted(range(len(estimations)))
         tops = np.maximum.reduceat(cuts.j, firsts)
-        p = np.array([one.smooth for one in estimations])
+        p = np.array([estimation.smooth for estimation in estimations])
         p[np.arange(p.shape[1]) >= tops[:, None]] = 0.0
         width = min(int(tops.max()) + 1, p.shape[1])  # the last bin takes what smoothing moves out of the others
         return cls(estimations, np.zeros(len(estimations), np.int64), p[:, :width], cuts)
@@ -142,7 +142,9 @@ class _Rows:
         """Return some rows, chosen by a mask."""
         if chosen.all():
             return self
-        estimations = [one for one, is_chosen in zip(self.estimations, chosen.tolist(), strict=True) if is_chosen]
+        estimations = [
+            estimation for estimation, is_chosen in zip(self.estimations, chosen.tolist(), strict=True) if is_chosen
+        ]
         return _Rows(estimations, self.rounds[chosen], self.p[chosen], self.cuts.of(chosen))
 
 
@@ -203,11 +205,11 @@ def _round(rows: _Rows) -> tuple[_Rows, _Rows]:
 def _refined(rows: _Rows) -> Generator[None, None, None]:
     """Refine the rows that EM has found, and note the results."""
     solved = rows.estimations
-    bins, qs = solved[0].tallies[0].bins, np.array([one.qs for one in solved])
-    n = np.array([one.independent for one in solved])
-    round_trips, gaps = np.array([(one.ticks.round_trip, one.ticks.gap) for one in solved]).T
+    bins, qs = solved[0].tallies[0].bins, np.array([estimation.qs for estimation in solved])
+    n = np.array([estimation.independent for estimation in solved])
+    round_trips, gaps = np.array([(estimation.ticks.round_trip, estimation.ticks.gap) for estimation in solved]).T
     refined = yield from refine(bins, rows.p, rows.cuts, n, qs, round_trips, gaps)
-    lower, upper = np.array([one.limits for one in solved]).transpose(1, 0, 2)
+    lower, upper = np.array([estimation.limits for estimation in solved]).transpose(1, 0, 2)
     # In the open bin the result is its lower edge: "at least this".
     estimates = np.clip(np.minimum(np.exp(refined.quantiles), bins.edges[-2]), lower, upper)
     errors = WIDENED * refined.errors
@@ -219,11 +221,11 @@ def _refined(rows: _Rows) -> Generator[None, None, None]:
     widths = np.exp(np.minimum(NINE_IN_TEN * errors, WIDEST))
     probable = np.stack((np.maximum(lower, estimates / widths), np.minimum(upper, estimates * widths)), axis=2)
     smooth, p = (_widened(matrix, bins.count) for matrix in (rows.p, refined.p))
-    for row, one in enumerate(solved):
-        one.smooth, one.p = smooth[row].copy(), p[row].copy()  # not views of all
-        one.figures = figures[row].tolist()
-        one.probable = probable[row].tolist()
-        one.rough = is_rough[row].tolist()
+    for row, estimation in enumerate(solved):
+        estimation.smooth, estimation.p = smooth[row].copy(), p[row].copy()  # not views of all
+        estimation.figures = figures[row].tolist()
+        estimation.probable = probable[row].tolist()
+        estimation.rough = is_rough[row].tolist()
 
 
 def _step(p: FloatArray, cuts: Cuts) -> FloatArray:
@@ -303,8 +305,8 @@ class Estimation:
             return lower, upper
         known = [self._tail.bounds(self.n - rank + 1) for rank in self.ranks.tolist()]
         return (
-            np.maximum(lower, [one.lower for one in known]),
-            np.minimum(upper, [one.upper for one in known]),
+            np.maximum(lower, [bounds.lower for bounds in known]),
+            np.minimum(upper, [bounds.upper for bounds in known]),
         )
 
     def readings(self) -> tuple[QuantileReading, ...]:
@@ -320,7 +322,7 @@ class Estimation:
         if self.n < FEWEST_EVENTS_P999 and self._tail is None and self.qs[-1] != P999:
             del found[P999]
         if self._tail:
-            found[MAXIMUM] = self._tail_reading(MAXIMUM, max(one.estimate for one in found.values()))
+            found[MAXIMUM] = self._tail_reading(MAXIMUM, max(reading.estimate for reading in found.values()))
         return tuple(found.values())
 
     def _tail_reading(self, q: float, least: float) -> QuantileReading:

@@ -321,10 +321,10 @@ def start_of_two(bins: Bins, p: FloatArray) -> FloatArray:
 
 @dataclass(slots=True, eq=False)
 class _Shape:
-    """The shapes of W distributions: one law each, or for the rows of the mask `two` two laws."""
+    """The shapes of W distributions: one law each, or for the rows of the mask `is_two` two laws."""
 
-    one: _Fit
-    two: _Fit
+    one_law: _Fit
+    two_laws: _Fit
     is_two: BoolArray
 
     def masses(self, bins: Bins, width: int) -> FloatArray:
@@ -335,38 +335,38 @@ class _Shape:
 
     def share_below(self, x: FloatArray) -> FloatArray:
         below = np.empty(x.shape)
-        below[~self.is_two] = share_below(self.one.theta[~self.is_two], x[~self.is_two])
-        below[self.is_two] = share_below(self.two.theta, x[self.is_two])
+        below[~self.is_two] = share_below(self.one_law.theta[~self.is_two], x[~self.is_two])
+        below[self.is_two] = share_below(self.two_laws.theta, x[self.is_two])
         return below
 
     def quantiles(self, qs: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
         """Return the quantiles qs (W, Q), which lie between `low` and `high`."""
         found = np.empty(qs.shape)
-        for theta, rows in ((self.one.theta[~self.is_two], ~self.is_two), (self.two.theta, self.is_two)):
+        for theta, rows in ((self.one_law.theta[~self.is_two], ~self.is_two), (self.two_laws.theta, self.is_two)):
             found[rows] = quantiles(theta, qs[rows], low[rows], high[rows])
         return found
 
     def variances(self, x: FloatArray, qs: FloatArray, n: FloatArray, gaps: FloatArray) -> FloatArray:
         found = np.empty(qs.shape)
-        for fitted, rows in ((self.one.at(~self.is_two), ~self.is_two), (self.two, self.is_two)):
+        for fitted, rows in ((self.one_law.at(~self.is_two), ~self.is_two), (self.two_laws, self.is_two)):
             found[rows] = _variances(fitted, x[rows], qs[rows], n[rows], gaps[rows])
         return found
 
 
 def _fitted(bins: Bins, p: FloatArray, evidence: _ObservedCuts, repair: "_Repair") -> Steps[_Shape]:
     """Fit one law to each row, and two where EM is much more likely than one; keep two if they are better."""
-    one = yield from fit(start_of_one(bins, p), evidence, ITERATIONS_OF_ONE)
+    one_law = yield from fit(start_of_one(bins, p), evidence, ITERATIONS_OF_ONE)
     nothing = np.zeros(len(p), np.bool_)
-    single = _Shape(one, _Fit(np.empty((0, 5)), np.empty(0), np.empty((0, 5)), np.empty((0, 5, 5))), nothing)
+    single = _Shape(one_law, _Fit(np.empty((0, 5)), np.empty(0), np.empty((0, 5)), np.empty((0, 5, 5))), nothing)
     worth = repair.likelihood(p + 1e-9) - repair.likelihood(single.masses(bins, p.shape[1])) > TWO_WORTH_TRYING
     if not worth.any():
         return single
     yield
-    two = yield from fit(start_of_two(bins, p[worth]), evidence.of_rows(worth), ITERATIONS_OF_TWO)
-    is_better = two.likelihood - one.likelihood[worth] > TWO_BETTER
+    two_laws = yield from fit(start_of_two(bins, p[worth]), evidence.of_rows(worth), ITERATIONS_OF_TWO)
+    is_better = two_laws.likelihood - one_law.likelihood[worth] > TWO_BETTER
     is_two = nothing
     is_two[np.flatnonzero(worth)[is_better]] = True
-    return _Shape(one, two.at(is_better), is_two)
+    return _Shape(one_law, two_laws.at(is_better), is_two)
 
 
 def _variances(fitted: _Fit, x: FloatArray, qs: FloatArray, n: FloatArray, gaps: FloatArray) -> FloatArray:
@@ -469,7 +469,7 @@ def _read(bins: Bins, p: FloatArray, start: FloatArray, shape: _Shape, qs: Float
     below, of_shape = (cumulative(matrix) for matrix in (p, start))
     below, of_shape = below / below[:, -1:], of_shape / of_shape[:, -1:]
     plain, bent = _bins_of(of_shape, qs), _bins_of(below, qs)
-    ends = [np.take_along_axis(matrix, bent + one, axis=1) for matrix in (below, of_shape) for one in (0, 1)]
+    ends = [np.take_along_axis(matrix, bent + side, axis=1) for matrix in (below, of_shape) for side in (0, 1)]
     share = (qs - ends[0]) / (ends[1] - ends[0])
     k = np.concatenate((plain, bent), axis=1)
     levels = np.concatenate((qs, ends[2] + share * (ends[3] - ends[2])), axis=1)

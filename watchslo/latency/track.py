@@ -172,11 +172,11 @@ class Track:
             verdicts={verdict.value: count for verdict, count in self._verdicts.items()},
             windows={verdict.value: count for verdict, count in judged.items()},
         )
-        rolling = tuple(one.reading for one in self._distribution.rolling) if self._quantiles else ()
+        rolling = tuple(window.reading for window in self._distribution.rolling) if self._quantiles else ()
         return TrackReading(
             timespan=self._distribution.histogram.reading(),
             windows=rolling[: len(ROLLING_WINDOWS)],
-            judged=next((one for one in rolling if one.length == self._objective.window), None),
+            judged=next((window for window in rolling if window.length == self._objective.window), None),
             verdict=self._verdict if self._quantiles else WindowVerdict.NO_DATA,
             proven_only=not self._quantiles,
             objective=objective,

@@ -255,7 +255,9 @@ def read_clock(clock: DomainClock) -> DomainReading:
     revisions, burst = clock.domain.clock, clock.ticks.schedule.burst
     return DomainReading(
         name=clock.name,
-        ticks_on=tuple(dict.fromkeys(one.key for ticker in clock.tickers.values() for one in ticker.resources)),
+        ticks_on=tuple(
+            dict.fromkeys(resource.key for ticker in clock.tickers.values() for resource in ticker.resources)
+        ),
         revision=revisions.newest,
         kind=clock.kind,
         interval=revisions.interval,
@@ -279,6 +281,6 @@ def _read_ticker(clock: DomainClock, apiserver: str, ticker: Ticker) -> TickerRe
         gap=clock.gap(apiserver),
         failure=ticker.failures.now.message if ticker.failures.now else None,
         unusable=ticker.failures.now is not None and ticker.failures.now.reason in UNUSABLE,
-        confirmed=any(clock.trusts((apiserver, one.key)) for one in ticker.resources),
+        confirmed=any(clock.trusts((apiserver, resource.key)) for resource in ticker.resources),
         polls=clock.sealer.polls(apiserver),
     )

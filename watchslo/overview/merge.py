@@ -78,7 +78,7 @@ class Overview:
     @property
     def more_findings(self) -> tuple[OverviewFinding, ...]:
         """The findings that the text of the verdict does not have yet."""
-        return tuple(one for one in self.findings if one.text not in self.text)
+        return tuple(finding for finding in self.findings if finding.text not in self.text)
 
 
 class Fleet:
@@ -86,18 +86,18 @@ class Fleet:
 
     def __init__(self, answers: Sequence[InstanceAnswer]) -> None:
         self.answers = answers
-        self._names = Counter(filter(None, (name for one in answers for name in (_part(one), _host(one)))))
+        self._names = Counter(filter(None, (name for answer in answers for name in (_part(answer), _host(answer)))))
 
     @cached_property
     def current(self) -> list[tuple[str, StatusDocument]]:
         """The name and status of each instance that answers with figures of now."""
-        fresh = [one for one in self.answers if one.failure is None and one.age <= STALE_SECONDS]
-        return [(self.name(one), one.status) for one in fresh if one.status]
+        fresh = [answer for answer in self.answers if answer.failure is None and answer.age <= STALE_SECONDS]
+        return [(self.name(answer), answer.status) for answer in fresh if answer.status]
 
     @cached_property
     def silent(self) -> list[InstanceAnswer]:
         """The instances that do not answer."""
-        return [one for one in self.answers if one.failure is not None]
+        return [answer for answer in self.answers if answer.failure is not None]
 
     @cached_property
     def watches(self) -> list[tuple[str, StatusDocument, WatchStatus]]:
@@ -107,8 +107,8 @@ class Fleet:
     @cached_property
     def shard_counts(self) -> dict[int, list[InstanceAnswer]]:
         """The instances by how many shards they are configured for, without those that are no shards."""
-        shards = [one for one in self.answers if one.status and one.status.monitor.shard.count > 1]
-        return _grouped((one.status.monitor.shard.count, one) for one in shards if one.status)
+        shards = [answer for answer in self.answers if answer.status and answer.status.monitor.shard.count > 1]
+        return _grouped((answer.status.monitor.shard.count, answer) for answer in shards if answer.status)
 
     @cached_property
     def missing_shards(self) -> list[str]:
@@ -116,7 +116,7 @@ class Fleet:
         if len(self.shard_counts) != 1:
             return []
         ((count, shards),) = self.shard_counts.items()
-        known = {one.status.monitor.shard.index for one in shards if one.status}
+        known = {answer.status.monitor.shard.index for answer in shards if answer.status}
         return [shard_name(index, count) for index in range(count) if index not in known]
 
     def name(self, answer: InstanceAnswer) -> str:
@@ -136,7 +136,7 @@ def merge(answers: Sequence[InstanceAnswer], obstacles: Sequence[str], at_wall: 
     doubts = [OverviewFinding(text, doubt=True) for text in obstacles]
     findings = (*doubts, *(finding for rule in MERGE_RULES for finding in rule(fleet)))
     rows = sorted(map(_row, answers), key=_order)
-    level, text = _verdict(rows, [one.text for one in findings if one.doubt])
+    level, text = _verdict(rows, [finding.text for finding in findings if finding.doubt])
     clusters = Counter(status.cluster for _, status in fleet.current if status.cluster)
     cluster = clusters.most_common(1)[0][0] if clusters else None
     return Overview(at_wall, cluster, level, text, findings, tuple(rows))
@@ -214,11 +214,11 @@ def _first(sentences: Sequence[str]) -> str:
 
 def silent_instances(fleet: Fleet) -> Iterator[OverviewFinding]:
     """Instances do not answer; if they never did, they are probably the missing shards."""
-    nameless = [one for one in fleet.silent if one.status is None]
-    known = [one for one in fleet.silent if one.status is not None]
-    for why, some in _grouped((f"{one.failure}", one) for one in known).items():
-        yield _doubt(some_of([fleet.label(one) for one in some]), why)
-    for why, some in _grouped((f"{one.failure}", one) for one in nameless).items():
+    nameless = [answer for answer in fleet.silent if answer.status is None]
+    known = [answer for answer in fleet.silent if answer.status is not None]
+    for why, some in _grouped((f"{answer.failure}", answer) for answer in known).items():
+        yield _doubt(some_of([fleet.label(answer) for answer in some]), why)
+    for why, some in _grouped((f"{answer.failure}", answer) for answer in nameless).items():
         missing = some_of(fleet.missing_shards) if fleet.missing_shards else ""
         yield _doubt(f"{missing} ({_addresses(some)})" if missing else _addresses(some), why)
     if fleet.missing_shards and not nameless:
@@ -227,32 +227,37 @@ def silent_instances(fleet: Fleet) -> Iterator[OverviewFinding]:
 
 def old_figures(fleet: Fleet) -> Iterator[OverviewFinding]:
     """Instances answer, but do not judge their watches any more."""
-    for one in fleet.answers:
-        if one.failure is None and one.age > STALE_SECONDS:
-            yield _doubt(fleet.name(one), f"its figures are {duration(one.age)} old")
+    for answer in fleet.answers:
+        if answer.failure is None and answer.age > STALE_SECONDS:
+            yield _doubt(fleet.name(answer), f"its figures are {duration(answer.age)} old")
 
 
 def different_shard_counts(fleet: Fleet) -> Iterator[OverviewFinding]:
     """Instances are configured for different numbers of shards."""
     if len(fleet.shard_counts) > 1:
-        listed = _listed((str(count), [_place(one) for one in some]) for count, some in fleet.shard_counts.items())
+        listed = _listed(
+            (str(count), [_place(answer) for answer in some]) for count, some in fleet.shard_counts.items()
+        )
         yield OverviewFinding(f"shard.count differs, so watches may run twice or nowhere: {listed}.", doubt=True)
 
 
 def shards_twice(fleet: Fleet) -> Iterator[OverviewFinding]:
     """Several instances run the same watches."""
-    shards = ((part, one) for some in fleet.shard_counts.values() for one in some if (part := _part(one)))
+    shards = ((part, answer) for some in fleet.shard_counts.values() for answer in some if (part := _part(answer)))
     for part, some in _grouped(shards).items():
         if len(some) > 1:
-            places = some_of([_place(one) for one in some])
+            places = some_of([_place(answer) for answer in some])
             yield OverviewFinding(f"{len(some)} instances run {part}: {places}; give each its own shard.index.")
 
 
 def opposite_verdicts(fleet: Fleet) -> Iterator[OverviewFinding]:
     """The same watch at the same apiserver is late for one instance, and in time for another one."""
     watches = _grouped(
-        ((one.watch, one.apiserver, one.resource, one.group, _aim(one.latency.objective)), (name, one.latency))
-        for name, status, one in fleet.watches
+        (
+            (watch.watch, watch.apiserver, watch.resource, watch.group, _aim(watch.latency.objective)),
+            (name, watch.latency),
+        )
+        for name, status, watch in fleet.watches
         if status.monitor.instance.node is None  # each node has objects of its own
     )
     found = [
@@ -265,12 +270,12 @@ def opposite_verdicts(fleet: Fleet) -> Iterator[OverviewFinding]:
 
 def _disagreement(judged: Sequence[tuple[str, LatencyStatus]]) -> str:
     """Return the latest and the most timely verdict with their bounds; empty unless the verdicts are opposite."""
-    with_bounds = [(name, one.verdict, one.decisive) for name, one in judged if one.decisive]
+    with_bounds = [(name, latency.verdict, latency.decisive) for name, latency in judged if latency.decisive]
     late = [(name, bounds) for name, verdict, bounds in with_bounds if verdict == WindowVerdict.BAD]
     good = [(name, bounds) for name, verdict, bounds in with_bounds if verdict == WindowVerdict.GOOD]
     if not (late and good):
         return ""
-    worst, best = max(late, key=lambda one: one[1].lower), min(good, key=lambda one: one[1].lower)
+    worst, best = max(late, key=lambda pair: pair[1].lower), min(good, key=lambda pair: pair[1].lower)
     (late_name, slow), (good_name, fast) = worst, best
     return (
         f"late for {late_name} ({percentile(slow.q)} {between(slow)}), "
@@ -306,7 +311,8 @@ def _answers(ticker: TickerStatus) -> bool:
 def different_objectives(fleet: Fleet) -> Iterator[OverviewFinding]:
     """The same watch has different objectives."""
     watches = _grouped(
-        ((one.watch, one.resource, one.group), (_aim(one.latency.objective), name)) for name, _, one in fleet.watches
+        ((watch.watch, watch.resource, watch.group), (_aim(watch.latency.objective), name))
+        for name, _, watch in fleet.watches
     )
     found = []
     for (watch, *_), stated in watches.items():
@@ -377,7 +383,7 @@ def _goal(quantile: float, window: float, threshold: float) -> str:
 
 
 def _addresses(answers: Sequence[InstanceAnswer]) -> str:
-    return some_of([one.address for one in answers])
+    return some_of([answer.address for answer in answers])
 
 
 def _part(answer: InstanceAnswer) -> str | None:

@@ -98,11 +98,11 @@ def _change(before: MetricsPage, after: MetricsPage) -> _PageChange | None:
         return None
     counters = {key: value for key, value in after.values.items() if key.figure not in GAUGES}
     values = {key: value - before.values.get(key, 0.0) for key, value in counters.items()}
-    histograms = {key: _observed(before.histograms.get(key), one) for key, one in after.histograms.items()}
-    known = {key: one for key, one in histograms.items() if one is not None}
+    histograms = {key: _observed(before.histograms.get(key), histogram) for key, histogram in after.histograms.items()}
+    known = {key: histogram for key, histogram in histograms.items() if histogram is not None}
     if any(value < 0.0 for value in values.values()) or len(known) < len(histograms):
         return None
-    return _PageChange(values, {key: one for key, one in known.items() if one.total})
+    return _PageChange(values, {key: histogram for key, histogram in known.items() if histogram.total})
 
 
 def _observed(before: HistogramReading | None, after: HistogramReading) -> HistogramReading | None:
@@ -147,8 +147,8 @@ def _resources(
             terminated=int(change.values.get(FigureKey(Figure.TERMINATED, name), 0.0)),
             parked=int(gauges.get(FigureKey(Figure.PARKED, name), 0.0)),
             dispatch={
-                key.division: one
-                for key, one in change.histograms.items()
+                key.division: histogram
+                for key, histogram in change.histograms.items()
                 if key.resource == name and key.figure is Figure.DISPATCH
             },
             advanced=_advanced(before, gauges, FigureKey(Figure.CACHED_REVISION, name)),

@@ -178,7 +178,7 @@ class RehearsalRun:
         """Return why a resource is beyond the limits of all, or None."""
         if time.monotonic() >= deadline:
             return f"--all starts no run after {duration(MOST_SECONDS)}; name it to rehearse it"
-        received = sum(run.size for one in trials for run in one.runs)
+        received = sum(run.size for earlier in trials for run in earlier.runs)
         if received + trial.expected_size > MOST_TOTAL_BYTES:
             return f"the lists of --all would exceed {decimal(MOST_TOTAL_BYTES)} in total; name it to rehearse it"
         return None

@@ -37,16 +37,16 @@ def leading_causes(report: IncidentReport) -> list[CauseRecord]:
     bad = spans_of(report.shown, report.period)
     return sorted(
         report.causes,
-        key=lambda one: (not _explains(one, bad), -confidence_rank(one.confidence), one.since_wall),
+        key=lambda cause: (not _explains(cause, bad), -confidence_rank(cause.confidence), cause.since_wall),
     )
 
 
 def _explains(cause: CauseRecord, bad: Sequence[BadSpan]) -> bool:
     """Return True if the cause was active in a bad minute; it is named, and the minute judged, up to a minute late."""
     return any(
-        cause.since_wall <= one.until_wall + MINUTE_SECONDS
-        and (cause.until_wall is None or cause.until_wall >= one.since_wall - MINUTE_SECONDS)
-        for one in bad
+        cause.since_wall <= bad_span.until_wall + MINUTE_SECONDS
+        and (cause.until_wall is None or cause.until_wall >= bad_span.since_wall - MINUTE_SECONDS)
+        for bad_span in bad
     )
 
 
@@ -89,15 +89,15 @@ def _doubt(report: IncidentReport, between: str) -> str:
 def _late(report: IncidentReport) -> str:
     watches = report.bad_watches
     names = (
-        some_of([one.name for one in watches])
+        some_of([watch.name for watch in watches])
         if len(watches) <= NAMED
         else f"{len(watches):,} of {counted(len(report.watches), 'watch')}"
     )
     bad = spans_of(report.shown, report.period)
-    words = {_word(one, report) for one in watches}
+    words = {_word(watch, report) for watch in watches}
     word = words.pop() if len(words) == 1 else UNSURE
     since_wall, until_wall = bad[0].since_wall, bad[-1].until_wall
-    if any(may_last(one, one.spans(report.period)[-1], report) for one in watches):
+    if any(may_last(watch, watch.spans(report.period)[-1], report) for watch in watches):
         return f"{names}: {word} since {at(since_wall)}, and still at the end of this report."
     return f"{names}: {word} from {span(since_wall, until_wall, 'to')}."
 
@@ -134,20 +134,21 @@ def may_last(watch: WatchRecord, bad: BadSpan, report: IncidentReport) -> bool:
 def _facts(report: IncidentReport) -> Iterator[tuple[str, str]]:
     if report.bad_watches:
         more = f"; and {len(report.bad_watches) - NAMED} more" if len(report.bad_watches) > NAMED else ""
-        yield "How long", "; ".join(_duration(one, report) for one in report.bad_watches[:NAMED]) + more
-    if how_late := [text for one in report.bad_watches[:NAMED] if (text := _how_late(one, report))]:
+        yield "How long", "; ".join(_duration(watch, report) for watch in report.bad_watches[:NAMED]) + more
+    if how_late := [text for watch in report.bad_watches[:NAMED] if (text := _how_late(watch, report))]:
         yield "How late", "; ".join(how_late)
     elif report.bad_watches:
         yield "How late", _proven(report) if report.proven_only else "no figures of this time are kept"
     if causes := leading_causes(report):
-        yield "Why", " ".join(cause_sentence(one, report.period) for one in causes[:MOST_CAUSES])
+        yield "Why", " ".join(cause_sentence(cause, report.period) for cause in causes[:MOST_CAUSES])
         if causes[0].next:
             yield "Look at", causes[0].next
     elif report.bad_watches:
         yield "Why", "no cause was named"
-    if broken := [one for one in report.guarantees if one.violations]:
+    if broken := [guarantee for guarantee in report.guarantees if guarantee.violations]:
         since = f", since {at(report.counted_wall)}" if report.counted_wall < report.period.since_wall else ""
-        yield "Guarantees", "; ".join(violated(one.guarantee, one.violations) for one in broken) + since
+        violations = (violated(guarantee.guarantee, guarantee.violations) for guarantee in broken)
+        yield "Guarantees", "; ".join(violations) + since
     yield "Judged", _judged(report)
     if report.now:
         figures = f" ({report.now.figures})" if report.now.figures else ""
@@ -157,7 +158,7 @@ def _facts(report: IncidentReport) -> Iterator[tuple[str, str]]:
 def _duration(watch: WatchRecord, report: IncidentReport) -> str:
     spans = watch.spans(report.period)
     unjudged = watch.shown(report.period).count(Minute.BAD) - watch.bad_minutes
-    longest = max(spans, key=lambda one: one.until_wall - one.since_wall)
+    longest = max(spans, key=lambda bad_span: bad_span.until_wall - bad_span.since_wall)
     where = _from_to(watch, longest, report)
     if len(spans) > 1:
         where = f"in {len(spans)} spans, the longest {where} ({lasting(longest.until_wall - longest.since_wall)})"
@@ -187,7 +188,7 @@ def _peak(watch: WatchRecord, period: ReportPeriod) -> str:
 
 
 def _proven(report: IncidentReport) -> str:
-    beyond = sum(one.events.beyond for one in report.watches)
+    beyond = sum(watch.events.beyond for watch in report.watches)
     return f"at least {number(beyond, 'event')} later than the threshold"
 
 

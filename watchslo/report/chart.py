@@ -58,7 +58,7 @@ def curve_svg(
         *_grid(scale),
         *_times(scale, bottom),
         *(_band(run, scale) for run in _runs(points, curve, period)),
-        *(_line(run, scale) for run in _runs([one for one in points if one.estimate is not None], curve, period)),
+        *(_line(run, scale) for run in _runs([point for point in points if point.estimate is not None], curve, period)),
     ]
     if curve.threshold is not None:
         y = scale.y(curve.threshold)
@@ -146,7 +146,11 @@ def _scale(points: Sequence[CurvePoint], curve: LatencyCurve, period: ReportPeri
     bounds = [point.lower or point.upper for point in points if point.estimate is None]
     lowest = min([*figures, *(bound for bound in bounds if math.isfinite(bound))], default=1.0)
     highest = max(
-        [*figures, *(point.lower for point in points), *(one.upper for one in points if math.isfinite(one.upper))],
+        [
+            *figures,
+            *(point.lower for point in points),
+            *(point.upper for point in points if math.isfinite(point.upper)),
+        ],
         default=1.0,
     )
     low = max(SHORTEST_SECONDS, 10.0 ** math.floor(math.log10(max(SHORTEST_SECONDS, lowest))))
@@ -169,7 +173,8 @@ def _shade(spans: Sequence[BadSpan], scale: ChartScale) -> Iterator[str]:
 def _grid(scale: ChartScale) -> Iterator[str]:
     """Yield a line and a label for each power of ten, or more if there would be fewer than three."""
     exponents = range(math.floor(math.log10(scale.low)), math.ceil(math.log10(scale.high)) + 1)
-    factors = (1.0,) if len([one for one in exponents if 10.0**one <= scale.high]) > 2 else (1.0, 2.0, 5.0)  # noqa: PLR2004
+    shown = [exponent for exponent in exponents if 10.0**exponent <= scale.high]
+    factors = (1.0,) if len(shown) > 2 else (1.0, 2.0, 5.0)  # noqa: PLR2004
     for seconds in (factor * 10.0**exponent for exponent in exponents for factor in factors):
         if scale.low * 0.999 <= seconds <= scale.high:
             y = scale.y(seconds)
@@ -180,7 +185,7 @@ def _grid(scale: ChartScale) -> Iterator[str]:
 def _times(scale: ChartScale, bottom: int) -> Iterator[str]:
     """Yield the axis of time: a line, and a mark at each full interval."""
     period = scale.period
-    interval = next((one for one in INTERVALS if period.seconds / one <= MOST_TIMES), INTERVALS[-1])
+    interval = next((seconds for seconds in INTERVALS if period.seconds / seconds <= MOST_TIMES), INTERVALS[-1])
     yield f'<line class="axis" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{bottom}" y2="{bottom}"/>'
     first = math.ceil(period.since_wall / interval)
     for number in range(first, math.floor(period.until_wall / interval) + 1):
@@ -191,13 +196,13 @@ def _times(scale: ChartScale, bottom: int) -> Iterator[str]:
 
 
 def _band(run: Sequence[CurvePoint], scale: ChartScale) -> str:
-    upper = [f"{scale.x(one.at_wall):.1f},{scale.y(one.upper):.1f}" for one in run]
-    lower = [f"{scale.x(one.at_wall):.1f},{scale.y(one.lower):.1f}" for one in reversed(run)]
+    upper = [f"{scale.x(point.at_wall):.1f},{scale.y(point.upper):.1f}" for point in run]
+    lower = [f"{scale.x(point.at_wall):.1f},{scale.y(point.lower):.1f}" for point in reversed(run)]
     return f'<polygon class="band" points="{" ".join([*upper, *lower])}"/>'
 
 
 def _line(run: Sequence[CurvePoint], scale: ChartScale) -> str:
-    points = " ".join(f"{scale.x(one.at_wall):.1f},{scale.y(one.estimate or 0.0):.1f}" for one in run)
+    points = " ".join(f"{scale.x(point.at_wall):.1f},{scale.y(point.estimate or 0.0):.1f}" for point in run)
     if len(run) == 1:
         x, _, y = points.partition(",")
         return f'<circle class="curve" cx="{x}" cy="{y}" r="1.5"/>'

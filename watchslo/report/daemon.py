@@ -154,7 +154,7 @@ def _silent(past: PastFigures, spans: Iterable[BadSpan], window: float) -> float
         elif before:
             began = at_wall - window
         before = events
-        if began is not None and any(began < one.until_wall and one.since_wall < at_wall for one in spans):
+        if began is not None and any(began < span.until_wall and span.since_wall < at_wall for span in spans):
             longest = max(longest, at_wall - began)
     return longest
 
@@ -192,9 +192,11 @@ def _causes(documents: DaemonDocuments, period: ReportPeriod) -> Iterator[CauseR
         since_wall = cause.since.timestamp()
         if since_wall <= period.until_wall and (until_wall is None or until_wall >= period.since_wall):
             same = [
-                one for one in noted if (one.cause, _place(one), one.since) == (cause.cause, _place(cause), cause.since)
+                other
+                for other in noted
+                if (other.cause, _place(other), other.since) == (cause.cause, _place(cause), cause.since)
             ]
-            telling = max([*same, cause], key=lambda one: confidence_rank(_confidence(one)))
+            telling = max([*same, cause], key=lambda status: confidence_rank(_confidence(status)))
             yield CauseRecord(
                 cause=printable(cause.cause),
                 place=printable(_place(cause)),

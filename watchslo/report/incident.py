@@ -253,7 +253,7 @@ class IncidentReport:
     @cached_property
     def bad_watches(self) -> tuple[WatchRecord, ...]:
         """The watches with minutes that were bad or proven late, the worst first."""
-        return tuple(sorted((one for one in self.watches if one.spans(self.period)), key=severity))
+        return tuple(sorted((watch for watch in self.watches if watch.spans(self.period)), key=severity))
 
     @property
     def expected_minutes(self) -> int:
@@ -275,7 +275,9 @@ class IncidentReport:
         names = dict.fromkeys(watch.apiserver for watch in self.watches)
         if len(names) == 1:
             return {}
-        return {name: highest([one.curve for one in self.watches if one.apiserver == name]) for name in sorted(names)}
+        return {
+            name: highest([watch.curve for watch in self.watches if watch.apiserver == name]) for name in sorted(names)
+        }
 
 
 def severity(watch: WatchRecord) -> tuple[int, float, str]:

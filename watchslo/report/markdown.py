@@ -41,7 +41,7 @@ def _section(section: ReportSection, period: ReportPeriod) -> Iterator[str]:
     if section.strip:
         yield f"`{_strip(section.strip)}`\none sign for {_per(period)}: {LEGEND}"
     if len(section.sentences) > 1:
-        yield "\n".join(f"- {escaped(one)}" for one in section.sentences)
+        yield "\n".join(f"- {escaped(sentence)}" for sentence in section.sentences)
     else:
         yield from map(escaped, section.sentences)
     if section.table:

@@ -56,7 +56,7 @@ def report_of(
 
     `doubts` are sentences about answers that may be incomplete.
     """
-    versions = sorted(one.metric.get("version", "unknown") for one in answers[Asked.BUILDS])
+    versions = sorted(series.metric.get("version", "unknown") for series in answers[Asked.BUILDS])
     proven_only = not answers[Asked.MINUTES] and bool(answers[Asked.EVENTS])
     absent = _absent(answers[Asked.PRESENT], period, made_wall)
     watches = tuple(_watches(answers, period, proven_only=proven_only))
@@ -74,19 +74,19 @@ def report_of(
         events=tuple(sorted(_events(answers, period, watches, causes), key=lambda event: event.at_wall)),
         guarantees=tuple(_guarantees(answers)),
         own=OwnRecord(
-            overloaded_seconds=max((one.last for one in answers[Asked.OVERLOADED]), default=None),
+            overloaded_seconds=max((series.last for series in answers[Asked.OVERLOADED]), default=None),
             absent=frozenset(minute for minute in absent if minute > first),
             notes=tuple(_notes(answers, proven_only=proven_only)),
             doubts=tuple(doubts),
         ),
         proven_only=proven_only,
-        violated=any(one.last > 0.0 for one in answers[Asked.VIOLATIONS]),
+        violated=any(series.last > 0.0 for series in answers[Asked.VIOLATIONS]),
     )
 
 
 def _absent(present: Iterable[MetricSeries], period: ReportPeriod, made_wall: float) -> frozenset[int]:
     """Return the minutes in which no instance was scraped."""
-    seen = {minute_of(at, period) for one in present for at, count in one.numbers if count}
+    seen = {minute_of(at, period) for series in present for at, count in series.numbers if count}
     past = range(sum(period.begin_of(minute + 1) < made_wall - MINUTE_SECONDS for minute in range(period.minutes)))
     return frozenset(minute for minute in past if minute not in seen)
 
@@ -104,19 +104,19 @@ def _name(series: MetricSeries) -> str:
 
 
 def _watches(answers: Answers, period: ReportPeriod, *, proven_only: bool) -> Iterator[WatchRecord]:
-    minutes = {_key(one): _minutes(one, period) for one in answers[Asked.MINUTES]}
+    minutes = {_key(series): _minutes(series, period) for series in answers[Asked.MINUTES]}
     if proven_only:
-        minutes = {_key(one): _late_minutes(one, period) for one in answers[Asked.LATE_MINUTES]}
+        minutes = {_key(series): _late_minutes(series, period) for series in answers[Asked.LATE_MINUTES]}
     curves = {
-        bound: {_key(one): dict(one.numbers) for one in answers[bound]}
+        bound: {_key(series): dict(series.numbers) for series in answers[bound]}
         for bound in (Asked.LOWER, Asked.ESTIMATE, Asked.UPPER)
     }
-    thresholds = {_key(one): one.last for one in answers[Asked.THRESHOLD]}
-    targets = {(one.metric.get("kind"), *_key(one)): one.last for one in answers[Asked.TARGETS]}
+    thresholds = {_key(series): series.last for series in answers[Asked.THRESHOLD]}
+    targets = {(series.metric.get("kind"), *_key(series)): series.last for series in answers[Asked.TARGETS]}
     counts, without_events = _counts(answers), _without_events(answers, period)
     step = step_of(period)
     nothing = (Minute.NO_DATA,) * period.minutes
-    for key in sorted({*minutes, *counts, *curves[Asked.LOWER]}, key=lambda one: (one[1], one[0])):
+    for key in sorted({*minutes, *counts, *curves[Asked.LOWER]}, key=lambda pair: (pair[1], pair[0])):
         apiserver, watch = key
         threshold = thresholds.get(key, thresholds.get(("", "")))
         points = tuple(_points(*(curves[bound].get(key, {}) for bound in curves)))
@@ -162,11 +162,11 @@ def _late_minutes(series: MetricSeries, period: ReportPeriod) -> tuple[Minute, .
 
 def _counts(answers: Answers) -> dict[_Key, EventCounts]:
     counts: dict[_Key, EventCounts] = defaultdict(EventCounts)
-    for one in answers[Asked.EVENTS]:
-        if (verdict := one.metric.get("verdict")) in ("within", "beyond", "uncertain"):
-            counts[_key(one)] = replace(counts[_key(one)], **{verdict: one.last})
-    for one in answers[Asked.UNMEASURED]:
-        counts[_key(one)] = replace(counts[_key(one)], unmeasured=one.last)
+    for series in answers[Asked.EVENTS]:
+        if (verdict := series.metric.get("verdict")) in ("within", "beyond", "uncertain"):
+            counts[_key(series)] = replace(counts[_key(series)], **{verdict: series.last})
+    for series in answers[Asked.UNMEASURED]:
+        counts[_key(series)] = replace(counts[_key(series)], unmeasured=series.last)
     return counts
 
 
@@ -201,8 +201,8 @@ def _causes(found: Iterable[MetricSeries], period: ReportPeriod) -> Iterator[Cau
 
 def _guarantees(answers: Answers) -> Iterator[GuaranteeCount]:
     """Yield each guarantee; with `mode: node` violations have no label, and all of them are one row."""
-    checks = {one.metric.get("guarantee", ""): one.last for one in answers[Asked.CHECKS]}
-    violations = {one.metric.get("guarantee", ""): one.last for one in answers[Asked.VIOLATIONS]}
+    checks = {series.metric.get("guarantee", ""): series.last for series in answers[Asked.CHECKS]}
+    violations = {series.metric.get("guarantee", ""): series.last for series in answers[Asked.VIOLATIONS]}
     for guarantee in dict.fromkeys((*GUARANTEES, *checks, *violations)):
         if guarantee in checks or guarantee in violations:
             yield GuaranteeCount(
@@ -275,7 +275,7 @@ def _notes(answers: Answers, *, proven_only: bool) -> Iterator[str]:
             "Prometheus keeps when causes were active, but neither their evidence nor their confidence; the log of "
             "watchslo has both."
         )
-    if {_key(one) for one in answers[Asked.THRESHOLD]} == {("", "")}:
+    if {_key(series) for series in answers[Asked.THRESHOLD]} == {("", "")}:
         yield "The threshold is the common one: those of single watches are exported with metrics: full only."
     if len(answers[Asked.BUILDS]) > 1:
         yield f"{counted(len(answers[Asked.BUILDS]), 'version')} of watchslo were scraped in the period."

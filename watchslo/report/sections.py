@@ -93,7 +93,7 @@ def _some(rows: Sequence[tuple[str, ...]], most: int, noun: str) -> tuple[tuple[
 
 def _timeline(report: IncidentReport) -> ReportSection:
     events = _chosen(report.events)
-    rows = tuple((moment(one.at_wall), SIGNS[one.level], one.text) for one in events)
+    rows = tuple((moment(event.at_wall), SIGNS[event.level], event.text) for event in events)
     more = len(report.events) - len(events)
     left_out = f"{counted(more, 'event')} of less importance {'is' if more == 1 else 'are'} not shown." if more else ""
     table = ReportTable("Events of the period", ("Time (UTC)", "", "What happened"), rows, left_out=left_out)
@@ -110,16 +110,16 @@ def _timeline(report: IncidentReport) -> ReportSection:
 def _chosen(events: tuple[EventRecord, ...]) -> list[EventRecord]:
     """Return all events, or if there are too many, the bad ones first and then the others, in the order of time."""
     order = [Level.BAD, Level.UNKNOWN, Level.GOOD]
-    kept = islice(sorted(events, key=lambda one: order.index(one.level)), MOST_EVENTS)
-    return sorted(kept, key=lambda one: one.at_wall)
+    kept = islice(sorted(events, key=lambda event: order.index(event.level)), MOST_EVENTS)
+    return sorted(kept, key=lambda event: event.at_wall)
 
 
 # --- curves -----------------------------------------------------------------------------------------------------------
 
 
 def _watch_charts(report: IncidentReport) -> ReportSection:
-    watches = sorted((one for one in report.watches if one.curve.points), key=severity)
-    charts = tuple(_chart(one.name, one.curve, one.minutes, report) for one in watches[:MOST_CHARTS])
+    watches = sorted((watch for watch in report.watches if watch.curve.points), key=severity)
+    charts = tuple(_chart(watch.name, watch.curve, watch.minutes, report) for watch in watches[:MOST_CHARTS])
     sentences: tuple[str, ...] = ()
     if report.proven_only:
         sentences = ("Without quantiles (mode: node) there is no curve.",)
@@ -141,7 +141,7 @@ def _apiserver_charts(report: IncidentReport) -> Iterator[ReportSection]:
 
 
 def _quantile(watches: Sequence[WatchRecord]) -> str:
-    names = {percentile(one.curve.quantile) for one in watches}
+    names = {percentile(watch.curve.quantile) for watch in watches}
     return names.pop() if len(names) == 1 else "Quantile"
 
 
@@ -179,7 +179,9 @@ def _slices(curve: LatencyCurve, minutes: tuple[Minute, ...], report: IncidentRe
 def _watches(report: IncidentReport) -> ReportSection:
     if not report.watches:
         return ReportSection("Watches", ("No watch was measured.",))
-    rows, left_out = _some([_watch(one, report) for one in sorted(report.watches, key=severity)], MOST_WATCHES, "watch")
+    rows, left_out = _some(
+        [_watch(watch, report) for watch in sorted(report.watches, key=severity)], MOST_WATCHES, "watch"
+    )
     headings = (
         "Watch",
         "Apiserver",
@@ -222,14 +224,14 @@ def _causes(report: IncidentReport) -> ReportSection:
     rows, left_out = _some(
         [
             (
-                one.cause,
-                one.place or "all",
-                one.confidence.value if one.confidence else ABSENT,
-                f"{clock(one.since_wall)} to {clock(one.until_wall) if one.until_wall else 'the end'}",
-                one.evidence or ABSENT,
-                one.next or ABSENT,
+                cause.cause,
+                cause.place or "all",
+                cause.confidence.value if cause.confidence else ABSENT,
+                f"{clock(cause.since_wall)} to {clock(cause.until_wall) if cause.until_wall else 'the end'}",
+                cause.evidence or ABSENT,
+                cause.next or ABSENT,
             )
-            for one in leading_causes(report)
+            for cause in leading_causes(report)
         ],
         MOST_CAUSES,
         "cause",
@@ -240,7 +242,7 @@ def _causes(report: IncidentReport) -> ReportSection:
 
 
 def _guarantees(report: IncidentReport) -> ReportSection:
-    rows = tuple(_guarantee(one) for one in report.guarantees)
+    rows = tuple(_guarantee(guarantee) for guarantee in report.guarantees)
     if not rows:
         return ReportSection("Guarantees", ("No checks of guarantees were recorded.",))
     headings = ("Guarantee", "Violations", "Checks", "Meaning of a violation")
@@ -248,17 +250,17 @@ def _guarantees(report: IncidentReport) -> ReportSection:
     return ReportSection("Guarantees", (f"Counted since {at(report.counted_wall)}.",), table)
 
 
-def _guarantee(one: GuaranteeCount) -> tuple[str, ...]:
-    meaning = violated(one.guarantee, 1).removeprefix("1 event ").removesuffix(f" ({one.guarantee})")
-    checks = ABSENT if one.checked is None else f"{round(one.checked):,}"
-    return one.guarantee, f"{round(one.violations):,}", checks, f"an event {meaning}"
+def _guarantee(guarantee: GuaranteeCount) -> tuple[str, ...]:
+    meaning = violated(guarantee.guarantee, 1).removeprefix("1 event ").removesuffix(f" ({guarantee.guarantee})")
+    checks = ABSENT if guarantee.checked is None else f"{round(guarantee.checked):,}"
+    return guarantee.guarantee, f"{round(guarantee.violations):,}", checks, f"an event {meaning}"
 
 
 def _budget(report: IncidentReport) -> ReportSection:
-    watches = [one for one in sorted(report.watches, key=severity) if one.bad_minutes or one.events.measured]
+    watches = [watch for watch in sorted(report.watches, key=severity) if watch.bad_minutes or watch.events.measured]
     if not watches:
         return ReportSection("Budget spent", ("Nothing was counted.",))
-    rows, left_out = _some([_spent(one) for one in watches], MOST_WATCHES, "watch")
+    rows, left_out = _some([_spent(watch) for watch in watches], MOST_WATCHES, "watch")
     headings = ("Watch", "Bad minutes", "Budget of 30 days", "Events", "Proven late", "Not proven", "Burn rate")
     caption = "What the period took of the error budgets"
     sentences = (
@@ -287,7 +289,7 @@ def _spent(watch: WatchRecord) -> tuple[str, ...]:
 
 
 def _explanations(report: IncidentReport) -> tuple[str, ...]:
-    quantile = next((one.curve.quantile for one in report.watches), P99)
+    quantile = next((watch.curve.quantile for watch in report.watches), P99)
     what = (
         "watchslo measures how late the watch events of a Kubernetes cluster are: from the commit of a change in etcd "
         "to the arrival of its event at a client."

@@ -38,16 +38,16 @@ def _minutes(report: IncidentReport) -> Iterator[str]:
     if undecided := report.overall.count(Minute.UNDECIDED):
         yield f"In {counted(undecided, 'minute')}, neither the proven bounds nor the times of the ticks decided."
     expected = report.known_minutes
-    low = [one for one in report.watches if expected and one.judged_minutes < LOW_COVERAGE * expected]
+    low = [watch for watch in report.watches if expected and watch.judged_minutes < LOW_COVERAGE * expected]
     if low:
-        names = some_of([one.name for one in low])
+        names = some_of([watch.name for watch in low])
         yield f"Less than half of the minutes were judged for {names}: idle watches have no events to judge."
 
 
 def _events(report: IncidentReport) -> Iterator[str]:
-    unmeasured = sum(one.events.unmeasured for one in report.watches)
-    measured = sum(one.events.measured for one in report.watches)
-    uncertain = sum(one.events.uncertain for one in report.watches)
+    unmeasured = sum(watch.events.unmeasured for watch in report.watches)
+    measured = sum(watch.events.measured for watch in report.watches)
+    uncertain = sum(watch.events.uncertain for watch in report.watches)
     since = f"since {at(report.counted_wall)}"
     if unmeasured:
         part = share(unmeasured, unmeasured + measured)

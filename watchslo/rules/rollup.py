@@ -127,7 +127,9 @@ def _days(config: Config, settings: RuleSettings) -> Iterator[RuleDefinition]:
 
 def _burn_rate(settings: RuleSettings, window: str) -> RuleDefinition:
     span = settings.span(LENGTHS[window])
-    late, allowed = (f"sum_over_time({one}[{span}])" for one in (names.ROLLUP_LATE_EVENTS, names.ROLLUP_ALLOWED_EVENTS))
+    late, allowed = (
+        f"sum_over_time({series}[{span}])" for series in (names.ROLLUP_LATE_EVENTS, names.ROLLUP_ALLOWED_EVENTS)
+    )
     return RuleDefinition(names.rollup_burn_rate(window), f"{late} / ({allowed} > 0)")
 
 

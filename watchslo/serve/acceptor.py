@@ -129,8 +129,8 @@ class Acceptor:
         if len(connections) + len(self._handshakes) < self._limits.connections:
             return turns[0]
         now = asyncio.get_running_loop().time()
-        held = Counter(client_at(one.address) for one in connections)
-        held.update(one.client for one in self._handshakes.values())
+        held = Counter(client_at(connection.address) for connection in connections)
+        held.update(handshake.client for handshake in self._handshakes.values())
         greediest = max(held, key=held.__getitem__)
         needy = next((client for client in turns if gives_way(held[greediest], held[client])), None)
         if needy is not None and self._drop_one(now, greediest):
@@ -140,7 +140,9 @@ class Acceptor:
     def _drop_one(self, now: float, of: str | None = None) -> bool:
         """Drop the least needed connection; of a client with more than its share, a needed one, too. False if none."""
         has_more = of is not None
-        connections = [one for one in self._server.connections if of in (None, client_at(one.address))]
+        connections = [
+            connection for connection in self._server.connections if of in (None, client_at(connection.address))
+        ]
         if dropped := least_needed(connections, now, 0.0 if has_more else self._limits.request_timeout):
             dropped.drop()
             return True
@@ -183,7 +185,9 @@ def least_needed(connections: Iterable[ClientConnection], now: float, timeout: f
     """
     connections = list(connections)
     silent = [
-        one for one in connections if one.stage is not ConnectionStage.ANSWERED and now - one.since > ARRIVAL_SECONDS
+        connection
+        for connection in connections
+        if connection.stage is not ConnectionStage.ANSWERED and now - connection.since > ARRIVAL_SECONDS
     ]
-    lasting = [one for one in connections if now - one.since > timeout]
-    return min(silent or lasting, key=lambda one: one.since, default=None)
+    lasting = [connection for connection in connections if now - connection.since > timeout]
+    return min(silent or lasting, key=lambda connection: connection.since, default=None)

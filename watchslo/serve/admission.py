@@ -43,24 +43,24 @@ class Admission(Generic[T]):
     def __len__(self) -> int:
         return sum(map(len, self._held.values()))
 
-    def enter(self, client: str, one: T) -> T | None:
-        """Give a place to `one`; return what has to leave for it, which is `one` itself if its client has its share."""
+    def enter(self, client: str, entry: T) -> T | None:
+        """Give a place to `entry`; return what has to leave for it, which is `entry` if its client has its share."""
         places = self._held.get(client, deque())
         leaving = None
         if len(self) >= self._most:
             greediest = max(self._held.values(), key=len)
             if not gives_way(len(greediest), len(places)):
-                return one
+                return entry
             leaving = greediest.pop()
-        places.append(one)
+        places.append(entry)
         self._held[client] = places
         return leaving
 
-    def leave(self, client: str, one: T) -> None:
+    def leave(self, client: str, entry: T) -> None:
         """Give back a place; one that was already given up is ignored."""
         places = self._held.get(client, deque())
-        if one in places:
-            places.remove(one)
+        if entry in places:
+            places.remove(entry)
         if not places:
             self._held.pop(client, None)
 
@@ -76,7 +76,7 @@ class Admission(Generic[T]):
     def take(self, client: str) -> T:
         """Remove and return the oldest of a client; its next turn is after those of all others."""
         places = self._held.pop(client)
-        one = places.popleft()
+        entry = places.popleft()
         if places:
             self._held[client] = places
-        return one
+        return entry

@@ -87,7 +87,7 @@ def _key(line: WatchCondition) -> str:
 
 def _detail(timeline: Timeline, account: Account, line: WatchCondition) -> WatchDetail:
     watch, snapshot = line.watch, account.snapshot
-    domain = next((one for one in snapshot.domains if one.name == watch.domain), None)
+    domain = next((candidate for candidate in snapshot.domains if candidate.name == watch.domain), None)
     row = rows.watch_line(line, domain)
     key = watch.apiserver, watch.watch
     happened = [event for event in timeline.happened if key in event.watches][-MOST_HAPPENED:]
@@ -173,13 +173,13 @@ def _hop(reading: HopReading) -> str:
     p50, p99 = (quantile_of(minute, q) if minute else None for q in (P50, P99))
     if minute is None or p50 is None or p99 is None:
         return "no event in the last minute"
-    estimates = (estimated(one.estimate, rough=one.rough) for one in (p50, p99))
+    estimates = (estimated(quantile.estimate, rough=quantile.rough) for quantile in (p50, p99))
     return "P50 {}, P99 {} ({})".format(*estimates, counted(minute.events, "event"))
 
 
 def _own(watch: WatchReading, snapshot: Snapshot) -> Iterator[DetailSection]:
     """Yield what the apiserver's own metrics say of the watch, if they are read."""
-    own = next((one.own_metrics for one in snapshot.apiservers if one.name == watch.apiserver), None)
+    own = next((apiserver.own_metrics for apiserver in snapshot.apiservers if apiserver.name == watch.apiserver), None)
     if own is not None:
         yield _section("Apiserver metrics, last minute", _own_facts(watch, own))
 

@@ -204,18 +204,18 @@ def apiservers(snapshot: Snapshot) -> list[ApiserverLine]:
 
 
 def _apiserver(apiserver: ApiserverReading, snapshot: Snapshot) -> ApiserverLine:
-    watches = [one for one in snapshot.watches if one.apiserver == apiserver.name]
+    watches = [watch for watch in snapshot.watches if watch.apiserver == apiserver.name]
     tickers = [ticker for domain in snapshot.domains for ticker in domain.tickers if ticker.apiserver == apiserver.name]
-    behind = [one.cache.behind_peers for one in watches if one.cache.behind_peers is not None]
-    excesses = [(one.behind_fastest.p50, one.behind_fastest.p99) for one in watches if one.behind_fastest]
-    known = [(one.headroom, one.watch) for one in watches if one.headroom and not one.headroom.complete]
-    headroom, shortest = min(known, key=lambda one: one[0].seconds.lower, default=(None, None))
+    behind = [watch.cache.behind_peers for watch in watches if watch.cache.behind_peers is not None]
+    excesses = [(watch.behind_fastest.p50, watch.behind_fastest.p99) for watch in watches if watch.behind_fastest]
+    known = [(watch.headroom, watch.watch) for watch in watches if watch.headroom and not watch.headroom.complete]
+    headroom, shortest = min(known, key=lambda pair: pair[0].seconds.lower, default=(None, None))
     made = ApiserverLine(
         name=apiserver.name,
         version=apiserver.version,
         peers=apiserver.peers,
         role=apiserver.role,
-        open=sum(one.up for one in watches),
+        open=sum(watch.up for watch in watches),
         watches=len(watches),
         tick=_slowest(tickers),
         failure=next((ticker.failure for ticker in tickers if ticker.failure), None),
@@ -235,7 +235,7 @@ def _apiserver(apiserver: ApiserverReading, snapshot: Snapshot) -> ApiserverLine
 
 
 def _slowest(tickers: Iterable[TickerReading]) -> float | None:
-    return max((one.median_round_trip for one in tickers if one.median_round_trip is not None), default=None)
+    return max((ticker.median_round_trip for ticker in tickers if ticker.median_round_trip is not None), default=None)
 
 
 def _of_minute(window: WindowReading | None, q: float) -> QuantileStatus | None:

@@ -57,7 +57,7 @@ def _encode(
         reactions=tuple(reactions(snapshot)),
         watches=tuple(watches),
         gone=tuple(gone),
-        happened=tuple(part_of(EventUpdate, one) for one in happened),
+        happened=tuple(part_of(EventUpdate, event) for event in happened),
         day=day,
     )
     return msgspec.json.encode(update)

@@ -80,7 +80,7 @@ class EmbeddedServer(uvicorn.Server):
     @property
     def connections(self) -> list["ClientConnection"]:
         """All open connections."""
-        return [one for one in self.server_state.connections if isinstance(one, ClientConnection)]
+        return [connection for connection in self.server_state.connections if isinstance(connection, ClientConnection)]
 
 
 class ConnectionStage(Enum):

@@ -192,7 +192,7 @@ def _of_stream(before: WatchReading, now: WatchReading) -> Iterator[_StreamChang
 
 
 def _of_causes(before: Snapshot, now: Snapshot) -> Iterator[_Change]:
-    then, there = ({_subject(cause): cause for cause in one.causes} for one in (before, now))
+    then, there = ({_subject(cause): cause for cause in snapshot.causes} for snapshot in (before, now))
     for subject in there.keys() - then.keys():
         cause = there[subject]
         yield EventKind.CAUSE_BEGAN, Level.BAD, f"cause: {cause.evidence}", _affected(cause, now), cause

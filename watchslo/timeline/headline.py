@@ -100,8 +100,12 @@ class Assessment:
     @property
     def silent(self) -> list[ApiserverReading]:
         """The watched apiservers that answer nothing, the longest first."""
-        silent = [one for one in self.snapshot.apiservers if one.watched and one.unresponsive_for is not None]
-        return sorted(silent, key=lambda one: one.unresponsive_for or 0.0, reverse=True)
+        silent = [
+            apiserver
+            for apiserver in self.snapshot.apiservers
+            if apiserver.watched and apiserver.unresponsive_for is not None
+        ]
+        return sorted(silent, key=lambda apiserver: apiserver.unresponsive_for or 0.0, reverse=True)
 
     @property
     def measurable(self) -> list[WatchCondition]:
@@ -124,7 +128,7 @@ class Assessment:
     def is_incomplete(self) -> bool:
         """Whether a watch was never open, or a clock has never ticked: later, what is missing is no start."""
         unopened = any(not line.watch.up and line.watch.received.last_wall is None for line in self.lines)
-        unticked = any(all(one.answered_ago is None for one in domain.tickers) for domain in self.clocks)
+        unticked = any(all(ticker.answered_ago is None for ticker in domain.tickers) for domain in self.clocks)
         return unopened or unticked or not self.lines
 
     @property
@@ -136,7 +140,8 @@ class Assessment:
         return Facts(
             paused=self.snapshot.monitor.paused,
             unresponsive=bool(self.silent),
-            overloaded=self.overloaded or any(one.cause is Cause.MONITOR_OVERLOADED for one in self.snapshot.causes),
+            overloaded=self.overloaded
+            or any(cause.cause is Cause.MONITOR_OVERLOADED for cause in self.snapshot.causes),
             clocks_stopped=clocks_stopped,
             a_clock_stopped=bool(self.lines and self.stopped),
             storage_silent=clocks_stopped and is_storage_silent(self.snapshot),
@@ -167,9 +172,9 @@ def _each_apiserver(of: Assessment) -> str:
 
     A port that all share is left out. Of many apiservers, only the bad ones are named.
     """
-    names = [one.name for one in of.snapshot.apiservers if one.watched]
+    names = [apiserver.name for apiserver in of.snapshot.apiservers if apiserver.watched]
     found = {name: [line for line in of.lines if line.watch.apiserver == name] for name in names}
-    silent = {one.name: [of.now_wall - (one.unresponsive_for or 0.0)] for one in of.silent}
+    silent = {apiserver.name: [of.now_wall - (apiserver.unresponsive_for or 0.0)] for apiserver in of.silent}
     is_port_shared = len({name.rpartition(":")[2] for name in names}) == 1
     bad, others = [], []
     for name, lines in found.items():
@@ -193,7 +198,9 @@ def stopped_for(domain: DomainReading) -> float | None:
 
 def is_storage_silent(snapshot: Snapshot) -> bool:
     """Return True if a cause says, not just as a suspicion, that the storage is slow through every apiserver."""
-    return any(one.cause is Cause.STORAGE_SLOW and one.confidence is not Confidence.LOW for one in snapshot.causes)
+    return any(
+        cause.cause is Cause.STORAGE_SLOW and cause.confidence is not Confidence.LOW for cause in snapshot.causes
+    )
 
 
 # --- one function for each verdict ------------------------------------------------------------------------------------
@@ -213,21 +220,21 @@ def _unresponsive(of: Assessment) -> Iterator[BadSentence]:
     """Say which apiservers answer nothing or refuse connections, and how many of their watches that concerns."""
     if not (silent := of.silent):
         return
-    watched = sum(one.watched for one in of.snapshot.apiservers)
-    began, refuses = of.now_wall - (silent[0].unresponsive_for or 0.0), all(one.refuses for one in silent)
+    watched = sum(apiserver.watched for apiserver in of.snapshot.apiservers)
+    began, refuses = of.now_wall - (silent[0].unresponsive_for or 0.0), all(apiserver.refuses for apiserver in silent)
     if len(silent) == watched > 1:
         text = f"None of the {watched} apiservers answers"
     else:
         verb, what = ("refuse", "connections") if refuses else ("answer", "nothing")
-        text = f"{some_of([_placed(one) for one in silent])} {verb}{'s' if len(silent) == 1 else ''} {what}"
-    names = {one.name for one in silent}
+        text = f"{some_of([_placed(apiserver) for apiserver in silent])} {verb}{'s' if len(silent) == 1 else ''} {what}"
+    names = {apiserver.name for apiserver in silent}
     count = sum(line.watch.apiserver in names for line in of.lines)
     watches = counted(count, "watch") if count else "any watch"
     effect = f"{watches} closed" if refuses and count else f"no event of {watches} can arrive"
-    asked = [one for one in of.snapshot.apiservers if one.role is not ApiserverRole.SERVICE]
-    cut = all(one.unresponsive_for is not None for one in asked)
+    asked = [apiserver for apiserver in of.snapshot.apiservers if apiserver.role is not ApiserverRole.SERVICE]
+    cut = all(apiserver.unresponsive_for is not None for apiserver in asked)
     rest = "; nothing else answers either, so the network from here may be cut" if cut else ""
-    gone = "; the cluster has withdrawn it" if any(one.withdrawn for one in silent) else ""
+    gone = "; the cluster has withdrawn it" if any(apiserver.withdrawn for apiserver in silent) else ""
     yield f"{text} {since(began, of.now_wall)}", f"{effect}{rest}{gone}", began
 
 
@@ -260,7 +267,7 @@ def _clock_stopped(of: Assessment) -> Sentence:
     if of.lines and not of.measurable:
         return _no_data(of)
     snapshot, stopped = of.snapshot, of.stopped
-    failures = (one.failure for domain in snapshot.domains if domain.name in stopped for one in domain.tickers)
+    failures = (ticker.failure for domain in snapshot.domains if domain.name in stopped for ticker in domain.tickers)
     why = next(filter(None, failures), "")
     if any(why in reason for reason in snapshot.monitor.not_ready):
         why = ""  # it is shown next to the headline already
@@ -281,7 +288,7 @@ def _storage_silent(of: Assessment) -> Sentence:
     """Say since when the storage answers no consistent read, and what shows it."""
     age = min(of.stopped.values())
     began = None if age == float("inf") else of.now_wall - age
-    evidence = next(one.evidence for one in of.snapshot.causes if one.cause is Cause.STORAGE_SLOW)
+    evidence = next(cause.evidence for cause in of.snapshot.causes if cause.cause is Cause.STORAGE_SLOW)
     lasts = f" {since(began, of.now_wall)}" if began is not None else ""
     return f"The storage answers no apiserver{lasts}: nothing can be written.", evidence.rstrip("."), began
 
@@ -383,8 +390,8 @@ def _well(lines: Sequence[WatchCondition]) -> tuple[str, str]:
         return _idle(idle, len(lines)), ""
     goal = _threshold(lines)
     if within == len(lines):
-        one = len(lines) == 1
-        return f"{lines[0].name} is within {goal}." if one else f"All {counted(within, 'watch')} are within {goal}.", ""
+        subject = f"{lines[0].name} is" if len(lines) == 1 else f"All {counted(within, 'watch')} are"
+        return f"{subject} within {goal}.", ""
     rest = [f"{idle:,} idle"] if idle else []
     unknown = len(lines) - within - idle
     rest += [f"{unknown:,} not judged"] if unknown else []
@@ -404,7 +411,7 @@ def _idle(idle: int, count: int) -> str:
 def _coarse(of: Assessment) -> float | None:
     """Return how long ticks take if figures of watches within their thresholds are below that, and it matters."""
     judged = [(line.judged, line.watch.track.objective.threshold) for line in of.of(Condition.WITHIN)]
-    hidden = [(one.resolution, threshold) for one, threshold in judged if one and not one.resolved]
+    hidden = [(figure.resolution, threshold) for figure, threshold in judged if figure and not figure.resolved]
     return max((held for held, threshold in hidden if held >= COARSE_SHARE * threshold), default=None)
 
 

@@ -116,7 +116,7 @@ def _clock(name: str, domain: DomainReading, snapshot: Snapshot, coarse: float) 
     If none of them answers anything, or the storage answers none of them, that is no problem of this process.
     """
     stopped, now_wall = stopped_for(domain), snapshot.at_wall
-    silent = {one.name for one in snapshot.apiservers if one.unresponsive_for is not None}
+    silent = {apiserver.name for apiserver in snapshot.apiservers if apiserver.unresponsive_for is not None}
     if stopped is not None and silent and silent.issuperset(ticker.apiserver for ticker in domain.tickers):
         return SelfCheck(name, Level.UNKNOWN, "It does not tick, because none of its apiservers answers.")
     if stopped is not None and is_storage_silent(snapshot):

@@ -49,7 +49,7 @@ class DeliveryComparison:
         """Compare what is new; at least two watches by their numbers. A watch that is not given is forgotten."""
         before, self._compared = self._compared, {}
         for number, peer in peers.items():
-            others = {other: one for other, one in peers.items() if other != number}
+            others = {other: deliveries for other, deliveries in peers.items() if other != number}
             epoch, compared = before.get(number, (0, 0))
             lower = max(peer.delivered.floor, compared if epoch == peer.delivered.epoch else 0)
             upper = max(lower, min(peer.reached, max(other.reached for other in others.values())))
@@ -64,7 +64,7 @@ def _compare(
 ) -> ComparedWatch | None:
     """Compare the revisions after `lower` and up to `upper`; return None if no other watch delivered any."""
     own = peer.delivered.between(lower, upper)
-    theirs = {other: one.delivered.between(lower, upper) for other, one in others.items()}
+    theirs = {other: deliveries.delivered.between(lower, upper) for other, deliveries in others.items()}
     seen = Counter[int]()
     if all(revisions == own for revisions in theirs.values()):  # nearly always
         return ComparedWatch(number, len(own), peer.delivered.first) if own else None

@@ -215,7 +215,9 @@ def _details(body: _Message, start: int, end: int) -> Details:
     retry_after = _collect(body, start, end, _RETRY_AFTER).get(_RETRY_AFTER)
     causes = [_collect(body, *cause, _CAUSE_FIELD) for cause in _all(body, start, end, _CAUSE)]
     return Details(
-        causes=[StatusCause(_text(body, one.get(_CAUSE_REASON)), _text(body, one.get(_CAUSE_FIELD))) for one in causes],
+        causes=[
+            StatusCause(_text(body, cause.get(_CAUSE_REASON)), _text(body, cause.get(_CAUSE_FIELD))) for cause in causes
+        ],
         retry_after_seconds=_number(body, retry_after) or None,
     )
 

@@ -92,8 +92,8 @@ class Selection:
     def selects(self, metadata: SelectableMetadata) -> bool:
         """Return False if a requirement that can be judged does not hold."""
         labels = metadata.labels or {}
-        return all(one.holds(_field(metadata, one.key)) for one in self.fields) and all(
-            one.holds(labels.get(one.key)) for one in self.labels
+        return all(term.holds(_field(metadata, term.key)) for term in self.fields) and all(
+            term.holds(labels.get(term.key)) for term in self.labels
         )
 
 
@@ -105,10 +105,10 @@ def selection_of(
     Set `is_exact` to False if the watch has other selectors as well.
     """
     of_fields, of_labels = _parse(fields), _parse(labels)
-    judged = tuple(one for one in of_fields if one is not None and one.key in (_NAME, _NAMESPACE))
+    judged = tuple(term for term in of_fields if term is not None and term.key in (_NAME, _NAMESPACE))
     if namespace is not None:
         judged += (_SelectorTerm(_NAMESPACE, frozenset((namespace,)), negated=False),)
-    known = tuple(one for one in of_labels if one is not None)
+    known = tuple(term for term in of_labels if term is not None)
     if not judged and not known:
         return None
     is_whole = len(known) == len(of_labels) and len(judged) == len(of_fields) + (namespace is not None)

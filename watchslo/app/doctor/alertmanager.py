@@ -20,8 +20,8 @@ def inhibition_findings(
     ours: Sequence[Mapping[str, Any]], theirs: Sequence[Mapping[str, Any]]
 ) -> Iterator[DeploymentFinding]:
     """Yield whether each of our entries of `inhibit_rules` is there."""
-    known = {_normal(one) for one in theirs}
-    missing = [one for one in ours if _normal(one) not in known]
+    known = {_normal(inhibition) for inhibition in theirs}
+    missing = [inhibition for inhibition in ours if _normal(inhibition) not in known]
     if missing:
         yield warning(
             SUBJECT,
@@ -35,7 +35,7 @@ def inhibition_findings(
 def _normal(inhibition: Mapping[str, Any]) -> _Inhibition:
     """Return the matchers and labels without order and spaces."""
     source, target = (
-        frozenset(str(one).replace(" ", "") for one in inhibition.get(key) or ())
+        frozenset(str(matcher).replace(" ", "") for matcher in inhibition.get(key) or ())
         for key in ("source_matchers", "target_matchers")
     )
     return source, target, frozenset(map(str, inhibition.get("equal") or ()))
@@ -48,7 +48,7 @@ def inhibitions_in(status: bytes) -> list[Mapping[str, Any]] | None:
         found = configuration.get("inhibit_rules") or []
     except (ValueError, KeyError, TypeError, AttributeError, yaml.YAMLError):
         return None
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else None
+    return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else None
 
 
 async def check_inhibitions(endpoint: HttpEndpoint, ours: Sequence[Mapping[str, Any]]) -> list[DeploymentFinding]:

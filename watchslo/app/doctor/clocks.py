@@ -163,8 +163,10 @@ async def compare_revisions(
         async with turns:
             return await apiserver.client.read_nothing(resource, within, "probe")
 
-    asked = [(apiserver, *one) for apiserver in apiservers for one in watched[:MOST_PROBES]]
-    answers = await asyncio.gather(*(probe(apiserver, one, own or namespace) for apiserver, one, own in asked))
+    asked = [(apiserver, *target) for apiserver in apiservers for target in watched[:MOST_PROBES]]
+    answers = await asyncio.gather(
+        *(probe(apiserver, resource, own or namespace) for apiserver, resource, own in asked)
+    )
     after = await ticking.read_nothing(on, namespace, "tick")
     sources = [(apiserver.name, resource.key) for apiserver, resource, _ in asked]
     return order_of(before, dict(zip(sources, answers, strict=True)), after)

@@ -105,7 +105,9 @@ class ClusterChecks:
             if not any(result.answers for result in results):
                 why = "No apiserver answers."
                 return [*address_findings(results), *(unchecked(subject, why) for subject in UNASKED)]
-            client = next(one for one, result in zip(first, results, strict=True) if result.answers).apiserver.client
+            client = next(
+                asked.apiserver.client for asked, result in zip(first, results, strict=True) if result.answers
+            )
             announced, leases = await asyncio.gather(
                 with_time_limit(read_addresses(client), VERSION_SECONDS),
                 with_time_limit(count_apiservers(client), VERSION_SECONDS),
@@ -116,7 +118,7 @@ class ClusterChecks:
             if wanted != "each" and self._apiservers.is_direct(urls):
                 wanted = urls  # the address of the credentials is that of one of them
             elif self._apiservers.is_direct(urls):
-                first = [replace(one, role=ApiserverRole.MEMBER) for one in first]
+                first = [replace(asked, role=ApiserverRole.MEMBER) for asked in first]
             askable = await self._apiservers.askable(urls)
             others = [] if askable is None else await self._announced(urls, first)
             results += await self._address_results(others)
@@ -125,9 +127,9 @@ class ClusterChecks:
                 *storage_findings(results, self._config.clock.storage, revealed),
                 *peer_findings(wanted, announced, leases, is_verified=askable is not None),
             ]
-            answering = [one for one, result in zip([*first, *others], results, strict=True) if result.answers]
-            single = [one.apiserver for one in answering if one.role is not ApiserverRole.SERVICE]
-            return [*found, *await self._ask(single or [one.apiserver for one in answering])]
+            answering = [asked for asked, result in zip([*first, *others], results, strict=True) if result.answers]
+            single = [asked.apiserver for asked in answering if asked.role is not ApiserverRole.SERVICE]
+            return [*found, *await self._ask(single or [asked.apiserver for asked in answering])]
 
     async def _revealed_storage(self, client: Client) -> StorageKind | Failure:
         """Ask what storage an apiserver has, as the daemon does: only if it is neither stated nor forbidden."""
@@ -156,11 +158,11 @@ class ClusterChecks:
     async def _announced(self, urls: tuple[str, ...], known: Sequence[AskedApiserver]) -> list[AskedApiserver]:
         """Open and return the announced apiservers that the daemon would ask in addition to those that are known."""
         if self._config.kubernetes.apiservers == "each":
-            asked = {socket_of(one.url) for one in known}
+            asked = {socket_of(earlier.url) for earlier in known}
             return [await self._opened(url, ApiserverRole.MEMBER) for url in urls if socket_of(url) not in asked]
         if not self._config.wants_witnesses:
             return []
-        others = unwatched(urls, [one.apiserver.name for one in known], self._credentials.url)
+        others = unwatched(urls, [earlier.apiserver.name for earlier in known], self._credentials.url)
         return [await self._opened(url, ApiserverRole.WITNESS) for url in others]
 
     async def _opened(self, url: str, role: ApiserverRole) -> AskedApiserver:
@@ -190,7 +192,7 @@ class ClusterChecks:
             remedy = "Nothing can be measured without it: look at `kubectl get --raw /apis`."
             found = [problem("resources", why, remedy), unchecked("rights", why)]
             return [*found, *await limited("ticks", self._clocks(apiservers, []))]
-        watched = [(one.resource, one.watch.namespace) for one in self._desired(catalogue).watches.values()]
+        watched = [(desired.resource, desired.watch.namespace) for desired in self._desired(catalogue).watches.values()]
         found = [*self._resource_findings(catalogue), *await limited("ticks", self._clocks(apiservers, watched))]
         for findings in await asyncio.gather(
             limited("rights", self._rights(apiservers[0], catalogue), RIGHTS_SECONDS),

@@ -51,12 +51,12 @@ def compare_rules(
     missing, different, texts = [], [], set[str]()
     for group in ours:
         for rule in group.rules:
-            candidates = [one for name, one in theirs if name == group.name and _is_for(rule, one)]
+            candidates = [candidate for name, candidate in theirs if name == group.name and _is_for(rule, candidate)]
             if not candidates:
                 missing.append(rule.name)
-            elif not any(_is_equal(rule, one, canonical) for one in candidates):
+            elif not any(_is_equal(rule, candidate, canonical) for candidate in candidates):
                 different.append(rule.name)
-                texts |= {rule.expression, *(one.query for one in candidates)}
+                texts |= {rule.expression, *(candidate.query for candidate in candidates)}
     return RuleDifferences(
         missing=_distinct(missing),
         different=_distinct(different),

@@ -40,12 +40,12 @@ class LabelSelector(msgspec.Struct, rename="camel"):
     @property
     def keys(self) -> set[str]:
         """The keys of the labels that decide."""
-        return {*(self.match_labels or {}), *(one.key for one in self.match_expressions or ())}
+        return {*(self.match_labels or {}), *(requirement.key for requirement in self.match_expressions or ())}
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Return True if the labels meet every requirement."""
         return all(labels.get(key) == value for key, value in (self.match_labels or {}).items()) and all(
-            _meets(labels, one) for one in self.match_expressions or ()
+            _meets(labels, requirement) for requirement in self.match_expressions or ()
         )
 
 
@@ -155,18 +155,20 @@ def _findings_of(subject: str, kinds: Sequence[str], found: OperatorObjects) -> 
 
 
 def _selection(subject: str, kind: str, found: OperatorObjects) -> DeploymentFinding:
-    all_labels = [one.metadata.labels or {} for one in found.ours[kind]]
-    missed = [labels for labels in all_labels if not any(selects(one, kind, labels, found) for one in found.selecting)]
+    all_labels = [monitor.metadata.labels or {} for monitor in found.ours[kind]]
+    missed = [
+        labels for labels in all_labels if not any(selects(reader, kind, labels, found) for reader in found.selecting)
+    ]
     if not missed:
         return good(subject, f"A Prometheus selects {counted(len(all_labels), kind)} of watchslo.")
-    if any(selects(one, kind, labels, found) is None for one in found.selecting for labels in missed):
+    if any(selects(reader, kind, labels, found) is None for reader in found.selecting for labels in missed):
         return unchecked(
             subject, "Whether a Prometheus selects the namespace of watchslo is not known: it may not be read."
         )
     readers = counted(len(found.selecting), "Prometheus object")
     text = f"None of {readers} selects {counted(len(missed), kind)} of watchslo."
     field_name = to_camel(f"{SELECTORS[kind]}_selector")
-    selectors = [getattr(one.spec, f"{SELECTORS[kind]}_selector") for one in found.selecting]
+    selectors = [getattr(reader.spec, f"{SELECTORS[kind]}_selector") for reader in found.selecting]
     if any(selector and selector.matches(labels) for selector in selectors for labels in missed):
         field_name = to_camel(f"{SELECTORS[kind]}_namespace_selector")
         return problem(
@@ -195,7 +197,7 @@ async def read_operator_objects(client: Client, namespace: str, groups: Sequence
         if isinstance(listed, Failure):
             unread[kind] = _why(listed)
         else:
-            ours[kind] = [one for one in listed if is_ours(kind, one, groups)]
+            ours[kind] = [listed_object for listed_object in listed if is_ours(kind, listed_object, groups)]
     selecting: list[OperatorObject] = []
     for version, plural in _READERS:
         listed = await _list(client, f"{GROUP}/{version}/{plural}")

@@ -72,7 +72,9 @@ def dashboard_queries(folder: Path) -> list[PanelQuery]:
 
 
 def _queries(dashboard: Mapping[str, Any]) -> Iterator[PanelQuery]:
-    chosen = {one["name"]: one.get("allValue") or ".*" for one in dashboard["templating"]["list"]} | _RANGES
+    chosen = {
+        variable["name"]: variable.get("allValue") or ".*" for variable in dashboard["templating"]["list"]
+    } | _RANGES
     for panel in dashboard["panels"]:
         for target in panel.get("targets", ()):
             expression = _VARIABLE.sub(lambda match: chosen[match[1] or match[2]], target["expr"])

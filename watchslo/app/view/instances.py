@@ -27,7 +27,9 @@ async def resolve(name: str, port: int) -> Sequence[str]:
     """Return the sorted IPv4 addresses of a name, or the IPv6 ones without any: both families are the same pods."""
     async with asyncio.timeout(RESOLVE_SECONDS):
         found = await asyncio.get_running_loop().getaddrinfo(name, port, type=socket.SOCK_STREAM)
-    families = {family: sorted({str(place[0]) for one, *_, place in found if one is family}) for family, *_ in found}
+    families = {
+        family: sorted({str(place[0]) for other, *_, place in found if other is family}) for family, *_ in found
+    }
     return families.get(socket.AF_INET) or families.get(socket.AF_INET6) or []
 
 
@@ -42,8 +44,8 @@ class InstanceService:
         parts = urlsplit(self.url)
         host, port = parts.hostname or "", parts.port or DEFAULT_PORTS[parts.scheme]
         found = await resolve(host, port)
-        bracketed = (f"[{one}]" if ":" in one else one for one in found)
-        return [DaemonAddress(f"{parts.scheme}://{one}:{port}{parts.path}", host) for one in bracketed]
+        bracketed = (f"[{address}]" if ":" in address else address for address in found)
+        return [DaemonAddress(f"{parts.scheme}://{address}:{port}{parts.path}", host) for address in bracketed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ class Instances:
     async def ask(self) -> Overview:
         """Ask every instance once, and return all of them as one."""
         obstacles = [text for service in self._services if (text := await self._look_up(service))]
-        found = [*self._fixed, *(one for addresses in self._resolved.values() for one in addresses)]
+        found = [*self._fixed, *(address for addresses in self._resolved.values() for address in addresses)]
         addresses = {address.url: address for address in found}
         if len(addresses) > MOST_INSTANCES:
             obstacles.append(f"Cannot tell for all {len(addresses)} instances: only {MOST_INSTANCES} are asked.")

@@ -23,37 +23,38 @@ from watchslo.snapshot import Cause, Confidence
 
 def apiserver_cut_off(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
     """An apiserver answers only requests that need no storage; or all its watch caches are frozen."""
-    for one in evidence.apiservers.values():
-        keys = keys_of(one, unexplained)
+    for apiserver in evidence.apiservers.values():
+        keys = keys_of(apiserver, unexplained)
         behind = [
-            watch for watch in one.watches if watch.place is Place.STORAGE or watch.reading.audit.result == FROZEN
+            watch for watch in apiserver.watches if watch.place is Place.STORAGE or watch.reading.audit.result == FROZEN
         ]
-        silent = one.silent and not one.dead
-        if not evidence.several_ticked or not keys or not (silent or (is_silent_on_watches(one) and behind)):
+        silent = apiserver.silent and not apiserver.dead
+        if not evidence.several_ticked or not keys or not (silent or (is_silent_on_watches(apiserver) and behind)):
             continue
         confidence = Confidence.MEDIUM
-        if silent and one.cache_answers and behind and others_are_prompt(evidence, one):
+        if silent and apiserver.cache_answers and behind and others_are_prompt(evidence, apiserver):
             confidence = Confidence.HIGH
-        what = f"has answered no consistent read {silence_of(one)}" if silent else "has frozen watch caches"
+        what = f"has answered no consistent read {silence_of(apiserver)}" if silent else "has frozen watch caches"
         late = f", and its caches are out of date: {worst_of(behind)}" if any_late(behind) else ""
-        yield Finding(Cause.CACHE_BEHIND, one.name, None, confidence, f"{one.first_text} {what}{late}.", keys)
+        sentence = f"{apiserver.first_text} {what}{late}."
+        yield Finding(Cause.CACHE_BEHIND, apiserver.name, None, confidence, sentence, keys)
 
 
 def apiserver_gone(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
     """An apiserver does not answer at all; or it answers, but its watches deliver nothing."""
     if all_dead(evidence):
         return  # the network path that they share is more likely: see `network.bandwidth`
-    for one in evidence.apiservers.values():
-        keys = keys_of(one, unexplained)
-        if one.dead:
-            confidence = Confidence.HIGH if evidence.several_ticked and one.unanswered else Confidence.MEDIUM
+    for apiserver in evidence.apiservers.values():
+        keys = keys_of(apiserver, unexplained)
+        if apiserver.dead:
+            confidence = Confidence.HIGH if evidence.several_ticked and apiserver.unanswered else Confidence.MEDIUM
             others = "; the other apiservers answer" if evidence.several_ticked else ""
-            sentence = f"{one.first_text} has answered no request at all {silence_of(one)}{others}."
-            yield Finding(Cause.APISERVER_SENDING, one.name, None, confidence, sentence, keys)
-        elif is_silent_on_watches(one) and keys and not one.silent:
-            late = f", {worst_of(one.watches)}" if any_late(one.watches) else ""
-            sentence = f"{one.first_text} answers requests, but none of its watches delivers events{late}."
-            yield Finding(Cause.APISERVER_SENDING, one.name, None, Confidence.MEDIUM, sentence, keys)
+            sentence = f"{apiserver.first_text} has answered no request at all {silence_of(apiserver)}{others}."
+            yield Finding(Cause.APISERVER_SENDING, apiserver.name, None, confidence, sentence, keys)
+        elif is_silent_on_watches(apiserver) and keys and not apiserver.silent:
+            late = f", {worst_of(apiserver.watches)}" if any_late(apiserver.watches) else ""
+            sentence = f"{apiserver.first_text} answers requests, but none of its watches delivers events{late}."
+            yield Finding(Cause.APISERVER_SENDING, apiserver.name, None, Confidence.MEDIUM, sentence, keys)
 
 
 def slow_ticks(cause: Cause, confidence: Confidence, *, cache_slow: bool | None, caches: str) -> CauseRule:
@@ -63,17 +64,18 @@ def slow_ticks(cause: Cause, confidence: Confidence, *, cache_slow: bool | None,
     """
 
     def cause_rule(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
-        for one in evidence.apiservers.values():
-            is_alone = not evidence.several_ticked or others_are_prompt(evidence, one)
-            if is_far(evidence, one):
+        for apiserver in evidence.apiservers.values():
+            is_alone = not evidence.several_ticked or others_are_prompt(evidence, apiserver)
+            if is_far(evidence, apiserver):
                 continue  # see `network.slow_path`
-            if not (one.slow and one.cache_slow is cache_slow and is_alone and is_prompt(one, unexplained)):
+            if not (
+                apiserver.slow and apiserver.cache_slow is cache_slow and is_alone and is_prompt(apiserver, unexplained)
+            ):
                 continue
-            sentence = (
-                f"Consistent reads are slow through {one.text}, {caches}; {ticks_of(ticked_apiservers(evidence))}."
-            )
+            ticks = ticks_of(ticked_apiservers(evidence))
+            sentence = f"Consistent reads are slow through {apiserver.text}, {caches}; {ticks}."
             certain = confidence if evidence.several_ticked else Confidence.LOW
-            yield Finding(cause, one.name, None, certain, sentence)
+            yield Finding(cause, apiserver.name, None, certain, sentence)
 
     return cause_rule
 
@@ -84,12 +86,12 @@ def cache_behind(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[F
         several = evidence.several_watched if scope.watch else evidence.several_ticked
         if scope.apiserver is None or scope.place is not Place.STORAGE or not several:
             continue
-        one = evidence.apiservers[scope.apiserver]
+        apiserver = evidence.apiservers[scope.apiserver]
         confidence = Confidence.MEDIUM
-        if one.slow and not one.erratic and scope.watch is None and others_are_prompt(evidence, one):
+        if apiserver.slow and not apiserver.erratic and scope.watch is None and others_are_prompt(evidence, apiserver):
             confidence = Confidence.HIGH
         sentence = (
-            f"The watch cache of {one.text} is behind storage: {worst_of(scope.watches)}"
+            f"The watch cache of {apiserver.text} is behind storage: {worst_of(scope.watches)}"
             f"{others_of(evidence, scope.watches)}; {ticks_of(ticked_apiservers(evidence))}."
         )
         yield Finding(Cause.CACHE_BEHIND, scope.apiserver, scope.watch, confidence, sentence, scope.keys)
@@ -100,22 +102,22 @@ def apiserver_sending(evidence: Evidence, unexplained: Collection[Key]) -> Itera
     for scope in scopes(evidence, unexplained):
         if scope.apiserver is None or scope.place is not Place.CLIENT or (scope.watch and not evidence.several_watched):
             continue
-        one = evidence.apiservers[scope.apiserver]
+        apiserver = evidence.apiservers[scope.apiserver]
         confidence = Confidence.MEDIUM
         if (
-            one.slow
-            and not one.erratic
+            apiserver.slow
+            and not apiserver.erratic
             and scope.watch is None
-            and others_are_prompt(evidence, one)
+            and others_are_prompt(evidence, apiserver)
             and evidence.several_watched
             and all(_flows(evidence, watch) for watch in scope.watches)
         ):
             confidence = Confidence.HIGH
         late = worst_of(scope.watches)
-        what = f"answers everything late: {late}" if one.cache_slow else f"sends {late}, although its cache is current"
-        sentence = (
-            f"{one.first_text} {what}{others_of(evidence, scope.watches)}; {ticks_of(ticked_apiservers(evidence))}."
-        )
+        is_all_late = apiserver.cache_slow
+        what = f"answers everything late: {late}" if is_all_late else f"sends {late}, although its cache is current"
+        others, ticks = others_of(evidence, scope.watches), ticks_of(ticked_apiservers(evidence))
+        sentence = f"{apiserver.first_text} {what}{others}; {ticks}."
         yield Finding(Cause.APISERVER_SENDING, scope.apiserver, scope.watch, confidence, sentence, scope.keys)
 
 

@@ -11,13 +11,13 @@ SHORT_EVENTS = 20  # of the peer in a step; fewer differ by chance
 
 def ticked_apiservers(evidence: Evidence) -> list[ApiserverEvidence]:
     """Return the apiservers with enough ticks to judge them, or with none answered."""
-    return [one for one in evidence.ticked if one.tick is not None or one.silent]
+    return [apiserver for apiserver in evidence.ticked if apiserver.tick is not None or apiserver.silent]
 
 
 def others_are_prompt(evidence: Evidence, apiserver: ApiserverEvidence) -> bool:
     """Return whether there are other apiservers, and all of them answer ticks promptly."""
-    others = [one for one in ticked_apiservers(evidence) if one is not apiserver]
-    return bool(others) and not any(one.troubled for one in others)
+    others = [other for other in ticked_apiservers(evidence) if other is not apiserver]
+    return bool(others) and not any(other.troubled for other in others)
 
 
 def keys_of(apiserver: ApiserverEvidence, unexplained: Collection[Key]) -> frozenset[Key]:
@@ -33,7 +33,7 @@ def any_late(watches: Iterable[Watch]) -> bool:
 def is_prompt(apiserver: ApiserverEvidence, unexplained: Collection[Key]) -> bool:
     """Return whether it has watches, and none of them is late, stuck or explained by another cause."""
     watches = apiserver.watches
-    return bool(watches) and not any(one.late or one.stuck or one.key not in unexplained for one in watches)
+    return bool(watches) and not any(watch.late or watch.stuck or watch.key not in unexplained for watch in watches)
 
 
 def is_silent_on_watches(apiserver: ApiserverEvidence) -> bool:
@@ -44,7 +44,7 @@ def is_silent_on_watches(apiserver: ApiserverEvidence) -> bool:
 
 def all_dead(evidence: Evidence) -> bool:
     """Return whether there are several apiservers, and none of them answers."""
-    return evidence.several_ticked and all(one.dead for one in evidence.ticked)
+    return evidence.several_ticked and all(apiserver.dead for apiserver in evidence.ticked)
 
 
 def is_far(evidence: Evidence, apiserver: ApiserverEvidence) -> bool:
@@ -52,7 +52,7 @@ def is_far(evidence: Evidence, apiserver: ApiserverEvidence) -> bool:
     tick, read = apiserver.tick, apiserver.cache_trip
     if tick is None or read is None or not apiserver.cache_slow or apiserver.erratic:
         return False
-    others = [one.tick for one in ticked_apiservers(evidence) if one is not apiserver and one.tick is not None]
+    others = [other.tick for other in ticked_apiservers(evidence) if other is not apiserver and other.tick is not None]
     return tick >= MOST_SHARE * read and all(other >= MOST_SHARE * tick for other in others)
 
 

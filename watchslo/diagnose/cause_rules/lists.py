@@ -15,17 +15,20 @@ SCATTERED_SHARE = 0.5  # of the watches that are late or have some late events
 
 def relist_storm(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
     """From outside, a relist storm looks like load: 429s, or delays that differ from event to event."""
-    refusing = [one for one in evidence.apiservers.values() if one.refusals >= REFUSALS]
-    loaded = [one for one in evidence.apiservers.values() if _is_loaded(evidence, one, unexplained)]
-    busy = {one.name: one for one in (*refusing, *loaded)}
+    refusing = [apiserver for apiserver in evidence.apiservers.values() if apiserver.refusals >= REFUSALS]
+    loaded = [apiserver for apiserver in evidence.apiservers.values() if _is_loaded(evidence, apiserver, unexplained)]
+    busy = {apiserver.name: apiserver for apiserver in (*refusing, *loaded)}
     if not busy:
         return
     if refusing:
-        facts = [f"{one.first_text} refused {one.refusals} requests of watchslo with 429" for one in refusing]
+        facts = [
+            f"{apiserver.first_text} refused {apiserver.refusals} requests of watchslo with 429"
+            for apiserver in refusing
+        ]
     else:
         spans = (f"{seconds(o.low or 0.0)} to {seconds(o.high or 0.0)} ({o.text})" for o in loaded)
         facts = [f"Delays vary widely: ticks take {', '.join(spans)}"]
-    keys = frozenset[Key]().union(*(keys_of(one, unexplained) for one in busy.values()))
+    keys = frozenset[Key]().union(*(keys_of(apiserver, unexplained) for apiserver in busy.values()))
     late = [watch for key, watch in evidence.watches.items() if key in keys and watch.late]
     sentence = "; ".join([*facts, *([worst_of(late)] if late else [])]) + "."
     name = next(iter(busy)) if len(busy) == 1 else None
@@ -50,9 +53,9 @@ def _is_loaded(evidence: Evidence, apiserver: ApiserverEvidence, unexplained: Co
 
 def listing(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
     """No other cause fits, and the apiserver itself counts lists of many objects, or refuses requests."""
-    for one in evidence.apiservers.values():
-        keys = keys_of(one, unexplained)
+    for apiserver in evidence.apiservers.values():
+        keys = keys_of(apiserver, unexplained)
         late = [watch for key, watch in evidence.watches.items() if key in keys and watch.late]
-        if late and one.own is not None and lists_heavily(one.own):
-            sentence = f"{one.first_text} is busy with lists: {worst_of(late)}."
-            yield Finding(Cause.RELIST_STORM, one.name, None, Confidence.LOW, sentence, keys)
+        if late and apiserver.own is not None and lists_heavily(apiserver.own):
+            sentence = f"{apiserver.first_text} is busy with lists: {worst_of(late)}."
+            yield Finding(Cause.RELIST_STORM, apiserver.name, None, Confidence.LOW, sentence, keys)

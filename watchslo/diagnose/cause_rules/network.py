@@ -33,8 +33,8 @@ def bandwidth(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Find
             sentence = f"At every apiserver, watches are late after the watch cache: {worst_of(scope.watches)}."
             yield Finding(Cause.BANDWIDTH, None, None, Confidence.MEDIUM, sentence, scope.keys)
             return
-    for one in evidence.apiservers.values():
-        yield from _bandwidth_of(evidence, one, unexplained)
+    for apiserver in evidence.apiservers.values():
+        yield from _bandwidth_of(evidence, apiserver, unexplained)
 
 
 def _bandwidth_of(evidence: Evidence, apiserver: ApiserverEvidence, unexplained: Collection[Key]) -> Iterator[Finding]:
@@ -51,7 +51,7 @@ def _bandwidth_of(evidence: Evidence, apiserver: ApiserverEvidence, unexplained:
     dropped = [watch for watch in apiserver.watches if watch.slow_consumer and late]
     if short:
         worst = min(short, key=lambda watch: watch.events[0])
-        peer = max(one.events[0] for one in evidence.peers(worst))
+        peer = max(other.events[0] for other in evidence.peers(worst))
         sentence = (
             f"{apiserver.first_text} sent {worst.events[0]} events of {worst.name}, while another apiserver sent {peer}"
         )
@@ -93,13 +93,14 @@ def slow_path(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Find
     for scope in scopes(evidence, unexplained):
         if scope.apiserver is not None and scope.place is Place.CLIENT:
             late[scope.apiserver] += scope.watches
-    for one in evidence.apiservers.values():
-        watches = late[one.name]
-        is_slow_only = one.slow and not evidence.several_ticked and is_prompt(one, unexplained)
-        if is_far(evidence, one) and (watches or is_slow_only):
+    for apiserver in evidence.apiservers.values():
+        watches = late[apiserver.name]
+        is_slow_only = apiserver.slow and not evidence.several_ticked and is_prompt(apiserver, unexplained)
+        if is_far(evidence, apiserver) and (watches or is_slow_only):
+            late_watches, ticks = f"; {worst_of(watches)}" if watches else "", ticks_of(ticked_apiservers(evidence))
             sentence = (
-                f"The network to {one.text} is slow, or {one.text} itself: all that it sends is late by about the same "
-                f"time{f'; {worst_of(watches)}' if watches else ''}; {ticks_of(ticked_apiservers(evidence))}."
+                f"The network to {apiserver.text} is slow, or {apiserver.text} itself: all that it sends is late by "
+                f"about the same time{late_watches}; {ticks}."
             )
             keys = frozenset(watch.key for watch in watches)
-            yield Finding(Cause.BANDWIDTH, one.name, None, Confidence.LOW, sentence, keys)
+            yield Finding(Cause.BANDWIDTH, apiserver.name, None, Confidence.LOW, sentence, keys)

@@ -25,11 +25,11 @@ def of_one_resource(cause: Cause, place: Place, hop: str) -> CauseRule:
             of_one = scope.watch is not None and (scope.apiserver is None or not evidence.several_watched)
             if not of_one or scope.place is not place:
                 continue
-            others = [_any_healthy(evidence.apiservers[one.apiserver]) for one in scope.watches]
+            others = [_any_healthy(evidence.apiservers[watch.apiserver]) for watch in scope.watches]
             if not any(others):
                 continue  # see `unknown.not_compared`
             alone = all(others)
-            prompt = not any(one.troubled for one in ticked_apiservers(evidence))
+            prompt = not any(apiserver.troubled for apiserver in ticked_apiservers(evidence))
             confidence = Confidence.HIGH if evidence.several_watched and alone and prompt else Confidence.MEDIUM
             where = "all apiservers" if evidence.several_watched else "the apiserver"
             rest = "; other resources are healthy" if alone else ""
@@ -69,9 +69,11 @@ def write_path(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Fin
         watch = evidence.watches[key]
         if watch.creation and watch.creation.events >= max(WRITE_EVENTS, _creations(known.get(watch.name))):
             known[watch.name] = watch
-    slow = {name: one.creation.seconds for name, one in known.items() if one.creation}
+    slow = {name: watch.creation.seconds for name, watch in known.items() if watch.creation}
     slow = {name: late for name, late in slow.items() if late >= WRITE_SECONDS}
-    prompt = not any(one.troubled for one in ticked_apiservers(evidence)) and not any_late(evidence.watches.values())
+    prompt = not any(apiserver.troubled for apiserver in ticked_apiservers(evidence)) and not any_late(
+        evidence.watches.values()
+    )
     names = [None] if len(slow) > 1 and len(slow) == len(known) else [*slow]
     for name in names:
         late = max(slow.values()) if name is None else slow[name]

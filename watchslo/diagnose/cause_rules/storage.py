@@ -17,16 +17,20 @@ def storage_slow(evidence: Evidence, _: Collection[Key]) -> Iterator[Finding]:
     to_storage, to_client = places.count(Place.STORAGE), places.count(Place.CLIENT)
     if (
         not ticked
-        or not all(one.troubled for one in ticked)
-        or all(one.dead for one in ticked)
+        or not all(apiserver.troubled for apiserver in ticked)
+        or all(apiserver.dead for apiserver in ticked)
         or to_client > to_storage
     ):
         return
-    if not to_storage and any(one.cache_slow for one in ticked):
+    if not to_storage and any(apiserver.cache_slow for apiserver in ticked):
         return  # reads that need no storage are slow too
-    shown = to_storage > 0 or any(one.cache_slow is False or (one.silent and one.cache_answers) for one in ticked)
+    shown = to_storage > 0 or any(
+        apiserver.cache_slow is False or (apiserver.silent and apiserver.cache_answers) for apiserver in ticked
+    )
     if evidence.several_ticked:
-        confidence = Confidence.HIGH if shown and not any(one.erratic for one in ticked) else Confidence.MEDIUM
+        confidence = (
+            Confidence.HIGH if shown and not any(apiserver.erratic for apiserver in ticked) else Confidence.MEDIUM
+        )
     else:
         confidence = Confidence.MEDIUM if shown else Confidence.LOW
     where = "every apiserver" if evidence.several_ticked else ticked[0].text
@@ -37,18 +41,24 @@ def storage_slow(evidence: Evidence, _: Collection[Key]) -> Iterator[Finding]:
 
 def storage_poller(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:
     """With kine, the poll of an apiserver stands still, or the events of other servers wait long for it."""
-    for one in evidence.apiservers.values():
-        if one.kine and not one.troubled and is_silent_on_watches(one):
-            frozen = any(watch.reading.audit.result == FROZEN for watch in one.watches)
+    for apiserver in evidence.apiservers.values():
+        if apiserver.kine and not apiserver.troubled and is_silent_on_watches(apiserver):
+            frozen = any(watch.reading.audit.result == FROZEN for watch in apiserver.watches)
             confidence = Confidence.HIGH if frozen else Confidence.MEDIUM
-            sentence = f"{one.first_text} delivers no event of any resource, although its consistent reads are prompt."
-            yield Finding(Cause.STORAGE_POLLER, one.name, None, confidence, sentence, keys_of(one, unexplained))
+            sentence = (
+                f"{apiserver.first_text} delivers no event of any resource, although its consistent reads are prompt."
+            )
+            yield Finding(
+                Cause.STORAGE_POLLER, apiserver.name, None, confidence, sentence, keys_of(apiserver, unexplained)
+            )
             continue
-        waiting = [w for w in one.watches if w.key in unexplained and w.late and w.place is not Place.CLIENT]
-        if one.polls and waiting:
-            sentence = f"{one.first_text} finds changes of other servers by a poll of its storage: {worst_of(waiting)}."
+        waiting = [w for w in apiserver.watches if w.key in unexplained and w.late and w.place is not Place.CLIENT]
+        if apiserver.polls and waiting:
+            sentence = (
+                f"{apiserver.first_text} finds changes of other servers by a poll of its storage: {worst_of(waiting)}."
+            )
             keys = frozenset(watch.key for watch in waiting)
-            yield Finding(Cause.STORAGE_POLLER, one.name, None, Confidence.MEDIUM, sentence, keys)
+            yield Finding(Cause.STORAGE_POLLER, apiserver.name, None, Confidence.MEDIUM, sentence, keys)
 
 
 def storage_late(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[Finding]:

@@ -18,13 +18,13 @@ def parked_watch(evidence: Evidence, unexplained: Collection[Key]) -> Iterator[F
     An apiserver treats a watch so that it parks as too slow (KEP-6268), instead of closing it.
     """
     for key in sorted(unexplained):
-        watch, one = evidence.watches[key], evidence.apiservers[key[0]]
-        others = [other for other in one.watches if other.key != key]
-        if watch.catch_ups < CATCH_UPS or watch.place is Place.STORAGE or one.troubled:
+        watch, apiserver = evidence.watches[key], evidence.apiservers[key[0]]
+        others = [other for other in apiserver.watches if other.key != key]
+        if watch.catch_ups < CATCH_UPS or watch.place is Place.STORAGE or apiserver.troubled:
             continue
         if any(other.healthy for other in others) and not any(other.catch_ups for other in others):
             sentence = (
-                f"{watch.name} at {one.text} paused and caught up {watch.catch_ups} times in "
+                f"{watch.name} at {apiserver.text} paused and caught up {watch.catch_ups} times in "
                 f"{AFTERMATH_SECONDS:.0f} s without being closed; other watches there are prompt."
             )
             yield Finding(Cause.PARKED_WATCH, watch.apiserver, watch.name, Confidence.LOW, sentence, frozenset({key}))
@@ -37,7 +37,7 @@ def stalled_stream(evidence: Evidence, unexplained: Collection[Key]) -> Iterator
         if evidence.watches[key].stuck or _was_stuck_alone(evidence, key):
             stuck[key[1]].append(evidence.watches[key])
     for name, watches in stuck.items():
-        peers_deliver = any(one.events[0] for watch in watches for one in evidence.peers(watch))
+        peers_deliver = any(peer.events[0] for watch in watches for peer in evidence.peers(watch))
         if evidence.several_watched and (len(watches) > 1 or not peers_deliver):
             yield _stalled(evidence, None, name, watches)
         else:
@@ -52,7 +52,7 @@ def _was_stuck_alone(evidence: Evidence, key: Key) -> bool:
 
 def _stalled(evidence: Evidence, apiserver: str | None, name: str, watches: Sequence[Watch]) -> Finding:
     servers = [evidence.apiservers[watch.apiserver] for watch in watches]
-    alive = all(not one.troubled and any(watch.events[0] for watch in one.watches) for one in servers)
+    alive = all(not apiserver.troubled and any(watch.events[0] for watch in apiserver.watches) for apiserver in servers)
     proven = apiserver is not None or any(watch.reading.audit.result in (STALLED, FROZEN) for watch in watches)
     still = any(watch.stuck for watch in watches)
     confidence = Confidence.HIGH if still and alive and proven else Confidence.MEDIUM

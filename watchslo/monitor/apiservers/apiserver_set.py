@@ -113,7 +113,9 @@ class ApiserverSet:
         None if an apiserver of the cluster may be neither a member nor a witness. An address that may lead to several
         apiservers does not count: it may lead to a witness.
         """
-        known = [one for one in (*self.members.values(), *self.witnesses.all.values()) if one.peers == 1]
+        known = [
+            apiserver for apiserver in (*self.members.values(), *self.witnesses.all.values()) if apiserver.peers == 1
+        ]
         if self.servers is None or self.servers > len(known):
             return None
         return combine_datings([apiserver.dating for apiserver in known])
@@ -147,8 +149,10 @@ class ApiserverSet:
             apiserver.withdrawal = None
             members[name] = apiserver
         now = time.monotonic()
-        others = {name: one for name, one in self.members.items() if name not in members and one is not self.service}
-        members |= {name: one for name, one in others.items() if one.stays(now)}
+        others = {
+            name: member for name, member in self.members.items() if name not in members and member is not self.service
+        }
+        members |= {name: other for name, other in others.items() if other.stays(now)}
         if members == self.members:
             return False
         self._become(members)
@@ -189,7 +193,7 @@ class ApiserverSet:
 
     async def close_left(self, used: Container[Apiserver]) -> None:
         """Close the apiservers that have left, except those that are still used."""
-        for apiserver in [one for one in self._left if one not in used]:
+        for apiserver in [left for left in self._left if left not in used]:
             self._left.discard(apiserver)
             await apiserver.close()
 
@@ -201,7 +205,7 @@ class ApiserverSet:
 
     async def look_at_new(self) -> None:
         """Ask the members whose version is not known: without it, audits prove nothing."""
-        await asyncio.gather(*(self._look_at(one) for one in self.members.values() if one.version is None))
+        await asyncio.gather(*(self._look_at(member) for member in self.members.values() if member.version is None))
 
     async def _look_at(self, apiserver: Apiserver) -> Failure | None:
         version = await with_time_limit(apiserver.client.version(), VERSION_SECONDS)

@@ -185,8 +185,8 @@ class ClockAssignment:
         """Forget a watch and stop what only it needed."""
         number, apiserver = watch.identity.number, watch.identity.apiserver
         del self._watches[number]
-        identities = [one.identity for one in self._watches.values()]
-        apiserver.caches.retain(one.resource for one in identities if one.apiserver is apiserver)
+        identities = [monitored.identity for monitored in self._watches.values()]
+        apiserver.caches.retain(identity.resource for identity in identities if identity.apiserver is apiserver)
         watch.statistics.detach()
         await self._tasks.stop(("probes", number))
         del self._probe_due[number]

@@ -124,7 +124,7 @@ class TickPlanner:
         Events are first read in the configured namespace, in which `watchslo rbac` permits it.
         """
         watches = (watch.identity for watch in self._watches() if resource in (EVENTS, watch.identity.resource))
-        found = dict.fromkeys((*[self._namespace] * (resource == EVENTS), *(one.probed_in for one in watches)))
+        found = dict.fromkeys((*[self._namespace] * (resource == EVENTS), *(watch.probed_in for watch in watches)))
         return islice(found, NAMESPACES_EACH if resource.namespaced else 1)
 
 

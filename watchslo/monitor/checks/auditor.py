@@ -336,7 +336,9 @@ class Auditor:
     def count_compared(self, audit: WatchAudit, lost: Sequence[int]) -> None:
         """Count what a second watch showed of the past of a watch, and the events that are proven to be `lost`."""
         delivered = audit.health.delivered
-        known = [one for one in audit.seen if one <= audit.newest and delivered.has(one) is not None]
+        known = [
+            revision for revision in audit.seen if revision <= audit.newest and delivered.has(revision) is not None
+        ]
         audit.watch.session.guarantees.check(Guarantee.RELIABLE, audit.health.compare(known))
         self.lose(audit.watch, lost, delivered.first)
 

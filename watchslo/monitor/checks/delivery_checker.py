@@ -71,11 +71,11 @@ class DeliveryChecker:
         if found.witness is not None:
             self._put(_Unconfirmed(watch, peers[found.witness], found))
 
-    def _put(self, one: _Unconfirmed) -> None:
+    def _put(self, unconfirmed: _Unconfirmed) -> None:
         try:
-            self._unconfirmed.put_nowait(one)
+            self._unconfirmed.put_nowait(unconfirmed)
         except asyncio.QueueFull:
-            self._log_rest(one, len(one.found.unproven))
+            self._log_rest(unconfirmed, len(unconfirmed.found.unproven))
 
     async def run(self) -> None:
         """Confirm what only one other watch delivered, until cancelled."""
@@ -83,24 +83,24 @@ class DeliveryChecker:
             is_answered = await self._confirm(await self._unconfirmed.get())
             await asyncio.sleep(SPACING_SECONDS if is_answered else RETRY_SECONDS)
 
-    async def _confirm(self, one: _Unconfirmed) -> bool:
+    async def _confirm(self, unconfirmed: _Unconfirmed) -> bool:
         """Return False if the short watch failed, or may not be sent now."""
-        watch, witness, found = one.watch, one.witness, one.found
+        watch, witness, found = unconfirmed.watch, unconfirmed.witness, unconfirmed.found
         if not (self._runs(watch) and self._runs(witness)):
             return True
         confirmed = await self._auditor_of(witness).replay(witness, found.unproven)
-        if confirmed is None and one.tries > 1:
-            self._put(replace(one, tries=one.tries - 1))
+        if confirmed is None and unconfirmed.tries > 1:
+            self._put(replace(unconfirmed, tries=unconfirmed.tries - 1))
             return False
         lost = [revision for revision in confirmed or () if _still_lacks(watch, revision)]
         if lost and self._runs(watch):
             self._auditor_of(watch).lose(watch, lost, found.first)
-        self._log_rest(one, len(found.unproven) - len(confirmed or ()))
+        self._log_rest(unconfirmed, len(found.unproven) - len(confirmed or ()))
         return confirmed is not None
 
-    def _log_rest(self, one: _Unconfirmed, events: int) -> None:
+    def _log_rest(self, unconfirmed: _Unconfirmed, events: int) -> None:
         if events:
-            self._log.debug("not_confirmed", watch=one.watch.identity.label, events=events)
+            self._log.debug("not_confirmed", watch=unconfirmed.watch.identity.label, events=events)
 
 
 def _still_lacks(watch: MonitoredWatch, revision: int) -> bool:

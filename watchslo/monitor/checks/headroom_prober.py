@@ -126,7 +126,7 @@ class HeadroomProber:
                 if self._states[resource].due <= now:
                     due.append(resource)
             await slices.pause()
-        return min(due, key=lambda one: self._states[one].due, default=None)
+        return min(due, key=lambda resource: self._states[resource].due, default=None)
 
     def _is_busy(self, resource: Resource, watches: Sequence[MonitoredWatch]) -> bool:
         """Return True also if the headroom was reported as short: it is probed until that is over."""

@@ -105,12 +105,12 @@ class SelectorChecker:
 
 def _contains(outer: MonitoredWatch, inner: MonitoredWatch) -> bool:
     """Return True if the outer watch has no selectors and so must show all that the inner one does."""
-    one, other = outer.identity, inner.identity
+    whole, other = outer.identity, inner.identity
     return (
-        one.number != other.number
-        and one.resource == other.resource
-        and one.selectors == Selectors()
-        and one.namespace in (None, other.namespace)
+        whole.number != other.number
+        and whole.resource == other.resource
+        and whole.selectors == Selectors()
+        and whole.namespace in (None, other.namespace)
     )
 
 

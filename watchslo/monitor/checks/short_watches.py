@@ -46,7 +46,7 @@ class ShortWatches:
     async def replay(self, audit: WatchAudit, revisions: Sequence[int], reach: int = 0) -> Sequence[int] | None:
         """Return which of these ascending revisions a short watch shows; None if it may not have shown all."""
         await self.look_from(audit, revisions[0] - 1, MOST_CONFIRMED, reach)
-        return [one for one in revisions if one in audit.seen] if audit.covers(revisions) else None
+        return [revision for revision in revisions if revision in audit.seen] if audit.covers(revisions) else None
 
     async def look_from(self, audit: WatchAudit, revision: int, enough: int, reach: int = 0) -> None:
         """Look at the events after a revision, and at a known one before them if the apiserver still has it.

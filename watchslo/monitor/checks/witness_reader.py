@@ -45,7 +45,9 @@ class WitnessReader:
             await asyncio.sleep(SPACING_SECONDS * (0.5 + self._random()))
             if len(self._apiservers.members) > 1 or self._share >= SHARE:
                 continue
-            pairs = [(watch, one) for watch in self._watches() if _is_busy(watch) for one in self._proven_for(watch)]
+            pairs = [
+                (watch, witness) for watch in self._watches() if _is_busy(watch) for witness in self._proven_for(watch)
+            ]
             if pairs:
                 await self._read(*pairs[int(self._random() * len(pairs))])
 
@@ -53,14 +55,14 @@ class WitnessReader:
     def _share(self) -> float:
         """The share of such reads in all requests of this process."""
         witnesses = self._apiservers.witnesses.all.values()
-        reads = sum(n for one in witnesses for (kind, _), n in one.client.requests.items() if kind == "audit")
-        return reads / max(1, sum(one.client.requests.total() for one in self._apiservers.all))
+        reads = sum(n for witness in witnesses for (kind, _), n in witness.client.requests.items() if kind == "audit")
+        return reads / max(1, sum(apiserver.client.requests.total() for apiserver in self._apiservers.all))
 
     def _proven_for(self, watch: MonitoredWatch) -> list[Apiserver]:
         """Return the witnesses that are known to have the storage of a watch."""
         clock = watch.statistics.clock
         witnesses = self._apiservers.witnesses.all
-        return [one for name, one in witnesses.items() if one.unproven is None and clock.is_proven(name)]
+        return [witness for name, witness in witnesses.items() if witness.unproven is None and clock.is_proven(name)]
 
     async def _read(self, watch: MonitoredWatch, witness: Apiserver) -> None:
         """Compare what the witness shows with what the watch delivered; only what it shows twice is lost."""

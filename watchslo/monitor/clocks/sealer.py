@@ -255,7 +255,7 @@ class Sealer:
         polled, during = np.zeros((2, len(received)), dtype=bool)
         for name in {*names}:
             if self._may_poll(name):
-                of = np.array([one == name for one in names])[index]
+                of = np.array([other == name for other in names])[index]
                 detector = self._detectors.setdefault(name, PollDetector())
                 detector.arrived(received[of])
                 if self.polls(name):

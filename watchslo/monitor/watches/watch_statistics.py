@@ -74,7 +74,7 @@ class WatchStatistics:
     def slowest(self) -> float:
         """The P99 estimated for the shortest window, in seconds; 0 without events."""
         shortest = min(self.track.reading().windows, key=lambda window: window.length)
-        return max((one.estimate for one in shortest.quantiles if one.q <= P99), default=0.0)
+        return max((quantile.estimate for quantile in shortest.quantiles if quantile.q <= P99), default=0.0)
 
     @property
     def event_rate(self) -> float:

@@ -33,12 +33,12 @@ def _own_durations(apiserver: ApiserverReading) -> Mapping[tuple[str, str], Valu
     if own is None or own.minute is None or own.processes > 1:
         return None
     minute = own.minute
-    of_dispatch = [one.dispatch[TOTAL] for one in minute.resources.values() if TOTAL in one.dispatch]
+    of_dispatch = [resource.dispatch[TOTAL] for resource in minute.resources.values() if TOTAL in resource.dispatch]
     timed = {"etcd": minute.etcd, "read_wait": minute.read_wait, "conversion": minute.conversion}
     timed["admission"] = minute.admission
     found = {name: quantile(histogram, 0.99) for name, histogram in timed.items() if histogram}
     if of_dispatch:
-        found["dispatch"] = max(quantile(one, 0.99) for one in of_dispatch)
+        found["dispatch"] = max(quantile(histogram, 0.99) for histogram in of_dispatch)
     return {(name, "0.99"): seconds for name, seconds in found.items()}
 
 

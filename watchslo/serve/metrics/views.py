@@ -117,9 +117,9 @@ def latest_breakdowns(label: Label) -> MetricView:
     def owners(snapshot: Snapshot) -> Sequence[tuple[str, DelayBreakdown]]:
         found: dict[str, DelayBreakdown] = {}
         for watch in snapshot.watches:
-            known, one = found.get(watch.apiserver), watch.breakdown
-            if one and (known is None or one.seconds > known.seconds):
-                found[watch.apiserver] = one
+            known, breakdown = found.get(watch.apiserver), watch.breakdown
+            if breakdown and (known is None or breakdown.seconds > known.seconds):
+                found[watch.apiserver] = breakdown
         return [*found.items()]
 
     return MetricView(

@@ -67,6 +67,8 @@ def _causes(error: BaseException) -> list[BaseException]:
     while following is not None and following not in found:
         found.append(following)
         reason = getattr(following, "reason", None)
-        inner = next((one for one in (reason, *following.args) if isinstance(one, BaseException)), None)
+        inner = next(
+            (candidate for candidate in (reason, *following.args) if isinstance(candidate, BaseException)), None
+        )
         following = inner or following.__cause__ or following.__context__
     return found

@@ -91,11 +91,11 @@ class _MetricMaker:
 
     def _data(self, kind: str, points: Points) -> Sum | Gauge | Histogram | ExponentialHistogram:
         readings = [(labels, value) for labels, value in points if isinstance(value, HistogramReading)]
-        native = [(labels, one, one.native) for labels, one in readings if one.native]
+        native = [(labels, reading, reading.native) for labels, reading in readings if reading.native]
         if native and self._exponential:
-            return ExponentialHistogram([self._fine(*one) for one in native], AggregationTemporality.CUMULATIVE)
+            return ExponentialHistogram([self._fine(*point) for point in native], AggregationTemporality.CUMULATIVE)
         if readings:
-            return Histogram([self._coarse(*one) for one in readings], AggregationTemporality.CUMULATIVE)
+            return Histogram([self._coarse(*point) for point in readings], AggregationTemporality.CUMULATIVE)
         numbers = [
             NumberDataPoint(labels, self._start, self._time, float(value))
             for labels, value in points
