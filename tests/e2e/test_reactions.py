@@ -60,7 +60,8 @@ def until(daemon: Daemon, condition: Callable[[dict[str, Any]], object], what: s
 
 def count(reaction: Any) -> int:
     """Return how many reactions are samples, or are known to be none."""
-    return int(reaction["events"]) + sum(reaction["unmeasured"].values())
+    found: int = reaction["events"] + sum(reaction["unmeasured"].values())
+    return found
 
 
 def test_rollout_has_a_reaction_of_every_controller(half: Controllers, daemon: Daemon) -> None:

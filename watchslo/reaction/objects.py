@@ -82,7 +82,7 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     scheduling_gates: list[SchedulingGate] | None = None
 
 
-class Condition(msgspec.Struct, frozen=True, gc=False):
+class PodCondition(msgspec.Struct, frozen=True, gc=False):
     """A condition of a pod."""
 
     type: str
@@ -111,7 +111,7 @@ class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     phase: str | None = None
     start_time: str | None = None
-    conditions: list[Condition] | None = None
+    conditions: list[PodCondition] | None = None
     container_statuses: list[ContainerStatus] | None = None
 
 
@@ -127,7 +127,7 @@ class EndpointTarget(msgspec.Struct, frozen=True, gc=False):
     uid: str | None = None
 
 
-class Endpoint(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+class SliceEndpoint(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """One endpoint of a slice."""
 
     conditions: EndpointConditions = EndpointConditions()
@@ -137,7 +137,7 @@ class Endpoint(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 POD_SPEC = msgspec.json.Decoder(PodSpec)
 POD_STATUS = msgspec.json.Decoder(PodStatus)
 OBSERVING_STATUS = msgspec.json.Decoder(ObservingStatus)
-ENDPOINTS = msgspec.json.Decoder(list[Endpoint] | None)
+ENDPOINTS = msgspec.json.Decoder(list[SliceEndpoint] | None)
 
 
 def part_of(raw: msgspec.Raw, decoder: "msgspec.json.Decoder[T]") -> T | None:

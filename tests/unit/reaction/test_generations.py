@@ -47,7 +47,7 @@ def test_generation_of_an_object_that_is_first_seen_changing_is_no_sample(deploy
 
 def test_first_change_of_an_object_that_was_there_before_is_a_sample(deployments: Cluster) -> None:
     deployments.send("ADDED", initial=True, generation=7, status=observed(6))
-    assert deployments.reading().pending == 0, "nobody knows since when"
+    assert deployments.reading().pending == 0, "it is unknown since when"
     deployments.send("MODIFIED", after=1, generation=8, status=observed(7))
     deployments.send("MODIFIED", after=2, generation=8, status=observed(8))
     assert deployments.took() == [2.0, 1]
