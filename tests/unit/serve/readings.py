@@ -35,6 +35,7 @@ from watchslo.snapshot import (
     OutcomeReading,
     OverallVerdict,
     QuantileReading,
+    ReactionReading,
     ReceivedReading,
     ReferenceWatchReading,
     ResourceFigures,
@@ -402,6 +403,30 @@ MONITOR = MonitorReading(
     witnesses=WitnessReading(announced=2, reached=1, why="The apiserver cannot be reached."),
     instance=InstanceName(cluster="prod-eu", host="watchslo-0"),
 )
+SCHEDULED = ReactionReading(
+    group="",
+    resource="pods",
+    step="scheduled",
+    window=300.0,
+    events=40,
+    quantiles=(QuantileReading(0.5, 0.0, 0.008, 0.4), QuantileReading(0.99, 0.2, 0.3, math.inf)),
+    histogram=DURATIONS,
+    pending=0,
+    oldest_pending=0.0,
+    unmeasured={"unschedulable": 2},
+)
+OBSERVED = ReactionReading(
+    group="apps",
+    resource="deployments",
+    step="observed",
+    window=300.0,
+    events=0,
+    quantiles=(),
+    histogram=NOTHING,
+    pending=3,
+    oldest_pending=12.5,
+    unmeasured={},
+)
 SNAPSHOT = Snapshot(
     at_wall=1_700_000_001.0,
     monitor=MONITOR,
@@ -410,6 +435,7 @@ SNAPSHOT = Snapshot(
     watches=(replace(TAIL, breakdown=BREAKDOWN), IDLE, STALLED),
     causes=(BEHIND, STUCK),
     overall=OverallVerdict.STALLED,
+    reactions=(SCHEDULED, OBSERVED),
 )
 EMPTY = Snapshot(
     at_wall=1_700_000_001.0,
