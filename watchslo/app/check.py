@@ -14,7 +14,7 @@ from watchslo.app import logs
 from watchslo.app.guarantees import document
 from watchslo.app.hints import hints, unready
 from watchslo.app.measurement import MeasurementPeriod, MeasurementResult, measured, seconds_of
-from watchslo.app.table import draw, draw_reactions, plain_console
+from watchslo.app.table import plain_console, print_tables
 from watchslo.app.terminal import Line, View, view_of
 from watchslo.config.loading import load, narrow
 from watchslo.errors import ConfigError
@@ -103,11 +103,7 @@ def _so_far(snapshot: Snapshot) -> str:
 
 def _print(result: CheckResult) -> None:
     console, view = plain_console(), result.view
-    console.print(draw(view.lines))
-    if view.reactions:
-        console.print()
-        console.print(draw_reactions(view.reactions))
-        console.print()
+    print_tables(console, view.lines, view.reactions)
     for sentence in unready(view):
         console.print(sentence, style="yellow")
     for sentence in view.causes:

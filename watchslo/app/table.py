@@ -69,6 +69,15 @@ def draw(lines: Sequence[Line]) -> Table:
     return table
 
 
+def print_tables(console: Console, lines: Sequence[Line], reactions: Sequence[ReactionStatus]) -> None:
+    """Print the table of the watches, and that of their controllers if any has acted or is pending."""
+    console.print(draw(lines))
+    if reactions:
+        console.print()
+        console.print(draw_reactions(reactions))
+        console.print()
+
+
 def draw_reactions(reactions: Sequence[ReactionStatus]) -> Table:
     """Return the reactions of controllers as a `rich` table."""
     table = Table(box=None, pad_edge=False, header_style="bold")

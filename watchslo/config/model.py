@@ -120,6 +120,8 @@ class Config(ConfigSection):
             raise ValueError("`quantiles` are not shown with `mode: node`; remove one or the other")
         if self.reference or any(watch.reference for watch in self.watch):
             raise ValueError("`reference` is not shown with `mode: node`; remove one or the other")
+        if self.reactions not in ("auto", "none"):
+            raise ValueError("`reactions` are not shown with `mode: node`; remove one or the other")
         if self.kubernetes.apiserver_metrics:
             raise ValueError(
                 "`kubernetes.apiserverMetrics` is evidence for causes, which `mode: node` leaves out; "

@@ -12,7 +12,7 @@ from watchslo.app.details import written
 from watchslo.app.hints import hints, unready
 from watchslo.app.http_endpoint import NO_CREDENTIALS, DaemonCredentials
 from watchslo.app.measurement import PATIENCE
-from watchslo.app.table import draw, plain_console
+from watchslo.app.table import plain_console, print_tables
 from watchslo.app.terminal import NOT_YET, View
 from watchslo.app.top.choice import Choice
 from watchslo.app.top.sources import Daemon, Measurement, Source
@@ -110,8 +110,7 @@ async def _print_details(source: Source, watch: str) -> None:
 
 def _print(view: View) -> None:
     console = plain_console()
-    lines = Choice().of(view.lines)
-    console.print(draw(lines))
+    print_tables(console, Choice().of(view.lines), view.reactions)
     for sentence in (*unready(view), *view.causes, *hints(view)):
         console.print(sentence)
     for doubt in filter(None, (view.trust, part_note(view.part, view.elsewhere))):

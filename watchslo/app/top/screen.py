@@ -17,7 +17,7 @@ from textual.widgets import DataTable, Input, Static
 from watchslo.api.feed import WatchDetail
 from watchslo.app.details import written
 from watchslo.app.hints import problems, unready
-from watchslo.app.table import figures, headings, status, style
+from watchslo.app.table import draw_reactions, figures, headings, status, style
 from watchslo.app.terminal import NOT_YET, Line, View
 from watchslo.app.top.choice import Choice, Link, clock
 from watchslo.app.top.sources import Measurement, Source
@@ -76,6 +76,7 @@ class Top(App[None]):
     #notes { max-height: 30%; }
     #keys { dock: bottom; height: 1; text-style: dim; }
     DataTable { height: 1fr; background: transparent; }
+    #controllers { height: auto; max-height: 20%; }
     #detail { height: 1fr; background: transparent; }
     Input { dock: bottom; height: 1; border: none; padding: 0; }
     """
@@ -109,6 +110,7 @@ class Top(App[None]):
         yield Static(id="trust", markup=False)
         yield Static(id="notes", markup=False)
         yield DataTable[Text](id="watches", cursor_type="row", zebra_stripes=False)
+        yield Static(id="controllers", markup=False)
         detail = VerticalScroll(Static(id="detail-text", markup=False), id="detail")
         detail.display = False
         yield detail
@@ -199,6 +201,7 @@ class Top(App[None]):
         self._detail_text.update("…")
         self.query_one("#detail").display = key is not None
         self._table.display = key is None
+        self._show_controllers()
         self.query_one("#keys", Static).update(KEYS_HELP if key is None else DETAIL_HELP)
         (self._table if key is None else self.query_one("#detail")).focus()
 
@@ -238,7 +241,15 @@ class Top(App[None]):
         self._show_text("part", [part_note(view.part, view.elsewhere)] if view else [])
         self._show_text("trust", [view.trust] if view and view.trust else [])
         self._show_text("notes", first_of((*view.causes, *unready(view), *problems(view))) if view else [])
+        self._show_controllers()
         self._fill(lines)
+
+    def _show_controllers(self) -> None:
+        """Show how fast controllers react below the watches, but not below the details of one."""
+        reactions = self._view.reactions if self._view and self._opened is None else ()
+        widget = self.query_one("#controllers", Static)
+        widget.display = bool(reactions)
+        widget.update(draw_reactions(reactions))
 
     def _place(self, view: View | None) -> str:
         if view is None:

@@ -62,6 +62,21 @@ async def test_screen_shows_place_headline_notes_and_rows(shown: Pilot[None]) ->
     assert len(rows(shown)) == len(readings.SNAPSHOT.watches)
 
 
+async def test_controllers_are_shown_below_the_watches_but_not_below_details(shown: Pilot[None]) -> None:
+    controllers = shown.app.query_one("#controllers", Static)
+    assert controllers.display
+    await shown.press("enter")
+    assert not controllers.display
+    await shown.press("escape")
+    assert controllers.display
+
+
+async def test_controllers_without_reactions_take_no_place(shown: Pilot[None], source: FakeSource) -> None:
+    source.now = replace(VIEW, reactions=())
+    await until(shown, lambda: not shown.app.query_one("#controllers", Static).display)
+    assert rows(shown)
+
+
 async def test_daemon_verdict_replaces_headline(source: FakeSource, shown: Pilot[None]) -> None:
     verdict, trust = "pods: late since 14:02 UTC.", "Can I trust this? Yes: all self checks pass."
     source.now = replace(VIEW, verdict=verdict, trust=trust)
