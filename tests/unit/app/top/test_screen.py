@@ -63,12 +63,14 @@ async def test_screen_shows_place_headline_notes_and_rows(shown: Pilot[None]) ->
 
 
 async def test_controllers_are_shown_below_the_watches_but_not_below_details(shown: Pilot[None]) -> None:
-    controllers = shown.app.query_one("#controllers", Static)
-    assert controllers.display
+    def is_shown() -> bool:
+        return shown.app.query_one("#controllers", Static).display
+
+    assert is_shown()
     await shown.press("enter")
-    assert not controllers.display
+    assert not is_shown()
     await shown.press("escape")
-    assert controllers.display
+    assert is_shown()
 
 
 async def test_controllers_without_reactions_take_no_place(shown: Pilot[None], source: FakeSource) -> None:
