@@ -51,6 +51,11 @@ def apiserver_text(name: str, *, is_first: bool = False) -> str:
     return f"{article} apiserver" if name == SERVICE else name
 
 
+def resource_key(plural: str, group: str) -> str:
+    """Return the name of a resource that kubectl accepts; the core group is empty."""
+    return f"{plural}.{group}" if group else plural
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Resource:
     """A resource as discovery names it, e.g. `Resource("apps", "v1", "deployments", namespaced=True)`."""
@@ -63,7 +68,7 @@ class Resource:
     @property
     def key(self) -> str:
         """The name that kubectl accepts: `pods`, `deployments.apps`."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
+        return resource_key(self.plural, self.group)
 
     @property
     def usually_cached(self) -> bool:

@@ -12,6 +12,7 @@ import msgspec
 from watchslo.api.part import ApiPart, Convert, From, Time, one_of
 from watchslo.changes import quantile
 from watchslo.diagnose.own_figures import TOTAL
+from watchslo.model import resource_key
 from watchslo.reaction.steps import RESPONSIBLE, ReactionStep
 from watchslo.snapshot import (
     ApiserverRole,
@@ -563,7 +564,7 @@ class ReactionStatus(ApiPart, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         """The resource as kubectl names it."""
-        return f"{self.resource}.{self.group}" if self.group else self.resource
+        return resource_key(self.resource, self.group)
 
 
 class StatusDocument(ApiPart, frozen=True, kw_only=True, tag_field="apiVersion", tag="v1"):

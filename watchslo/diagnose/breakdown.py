@@ -8,6 +8,7 @@ The parts and their sources:
 """
 
 from watchslo.changes import quantile
+from watchslo.model import resource_key
 from watchslo.snapshot import (
     ApiserverMetricsReading,
     DelayBreakdown,
@@ -58,7 +59,7 @@ def _estimate(windows: tuple[WindowReading, ...], *, resolved: bool) -> float | 
 
 def _dispatch(watch: WatchReading, own: ApiserverMetricsReading, *, of_cache: bool) -> float | None:
     """Return how long the dispatch took; without the way into the cache if that is measured by the hop."""
-    resource = f"{watch.resource}.{watch.group}" if watch.group else watch.resource
+    resource = resource_key(watch.resource, watch.group)
     figures = own.minute.resources.get(resource) if own.minute and own.processes == 1 else None
     if figures is None or TOTAL not in figures.dispatch:
         return None

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from watchslo.model import apiserver_text
+from watchslo.model import apiserver_text, resource_key
 from watchslo.snapshot import ApiserverFigures, WatchReading
 
 SPAN_SECONDS = 17.5  # three and a half evaluations: counters are compared over about fifteen seconds
@@ -81,7 +81,7 @@ class Watch:
     @property
     def resource(self) -> str:
         """Return the name that kubectl accepts."""
-        return f"{self.reading.resource}.{self.reading.group}" if self.reading.group else self.reading.resource
+        return resource_key(self.reading.resource, self.reading.group)
 
     @property
     def late(self) -> bool:

@@ -21,6 +21,7 @@ from watchslo.api.feed import (
 )
 from watchslo.api.part import part_of
 from watchslo.api.status import CauseStatus
+from watchslo.model import resource_key
 from watchslo.serve import rows
 from watchslo.serve.admission_control import client_of
 from watchslo.serve.document import Document, DocumentResponse
@@ -189,7 +190,7 @@ def _own_facts(watch: WatchReading, own: ApiserverMetricsReading) -> Iterator[_F
         "Where the time goes",
         _parts(watch.breakdown) if watch.breakdown else "not known: nothing divides the delay",
     )
-    resource = f"{watch.resource}.{watch.group}" if watch.group else watch.resource
+    resource = resource_key(watch.resource, watch.group)
     figures = own.minute.resources.get(resource) if own.minute else None
     if figures:
         yield "Events into the cache", f"{figures.received:,}"

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from watchslo.api.feed import ApiserverLine, ReactionLine, WatchLine
 from watchslo.api.part import part_of
 from watchslo.api.status import QuantileStatus, ReactionStatus
+from watchslo.model import resource_key
 from watchslo.snapshot import (
     ApiserverReading,
     ApiserverRole,
@@ -132,7 +133,7 @@ def key_of(watch: str, apiserver: str) -> str:
 
 def resource_name(watch: WatchReading) -> str:
     """Return the resource as kubectl takes it: `pods`, `deployments.apps`."""
-    return f"{watch.resource}.{watch.group}" if watch.group else watch.resource
+    return resource_key(watch.resource, watch.group)
 
 
 def time_of(wall: float) -> datetime:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from watchslo.app.doctor.findings import DeploymentFinding, good, problem, unchecked, warning
 from watchslo.kube.client import Client
 from watchslo.kube.reviews import ReviewedAccess, may
+from watchslo.model import resource_key
 from watchslo.rbac.permissions import (
     APISERVER_COUNT,
     APISERVER_METRICS,
@@ -45,7 +46,7 @@ class RequiredRight:
         """The name that kubectl accepts, or the path."""
         if self.scope.path is not None:
             return self.scope.path
-        return f"{self.scope.resource}.{self.scope.group}" if self.scope.group else self.scope.resource
+        return resource_key(self.scope.resource, self.scope.group)
 
 
 Answers = Mapping[RequiredRight, bool | Failure]

@@ -45,13 +45,14 @@ class ReactionSet:
     async def settle(self, config: Config, watches: Iterable[MonitoredWatch]) -> None:
         """Watch exactly the wanted resources, next to one of these watches each."""
         hosts = _hosts(config, watches)
+        wanted = sorted(hosts)[:MOST_RESOURCES]
         for key in [*self._hosted]:
-            if key not in hosts:
+            if key not in wanted:
                 await self._stop(key)
         for key in [*self._known]:
-            if key not in hosts:
+            if key not in wanted:
                 del self._known[key]
-        for key in sorted(hosts)[:MOST_RESOURCES]:
+        for key in wanted:
             if key not in self._hosted:
                 self._start(key, hosts[key][0])
 
