@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -208,7 +209,7 @@ def watches(terminal: Tmux) -> list[str]:
     """Return the names of the watches on the screen of `top`."""
     lines = terminal.lines
     heads = [number for number, line in enumerate(lines) if line.lstrip().startswith("WATCH")]
-    return [line.split()[0] for line in lines[heads[0] + 1 : -1] if line.strip()] if heads else []
+    return [line.split()[0] for line in takewhile(str.strip, lines[heads[0] + 1 : -1])] if heads else []
 
 
 def left(terminal: Tmux, folder: Path) -> None:
@@ -242,6 +243,7 @@ def test_top_sorts_filters_and_explains_the_watches_of_a_demo(home: Path) -> Non
         with shell(home, f"top {url}") as terminal:
             terminal.until(lambda: sorted(watches(terminal)) == RESOURCES, "all watches shown")
             terminal.until_shown("Can I trust this? ")
+            terminal.until_shown("CONTROLLERS")
             terminal.press("1")
             terminal.until(lambda: watches(terminal) == RESOURCES, "sorted by name")
             terminal.press("Home", *["Down"] * RESOURCES.index("pods"), "Enter")

@@ -54,7 +54,7 @@ WORKLOAD: list[dict[str, Any]] = [
     {"resource": "endpointslices.discovery.k8s.io", "rate": 20, "pattern": "bursty", "burst": 10},
     {"resource": "leases.coordination.k8s.io", "rate": 15},
     {"resource": "nodes", "rate": 8},
-    {"resource": "deployments.apps", "rate": 5},
+    {"resource": "deployments.apps", "rate": 5, "observed": 0.1},
 ]
 LISTED: dict[str, dict[str, Any]] = {  # the others use `tail`, which is the default
     "configmaps": {"list": "stream"},

@@ -27,7 +27,11 @@ _WRITTEN = "watchslo.sim/written"
 
 
 class WorkloadPlan(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A writer of one resource: `rate` writes per second to `objects` objects, singly or in bursts, at random times."""
+    """A writer of one resource: `rate` writes per second to `objects` objects, singly or in bursts, at random times.
+
+    With `observed`, a controller sets `status.observedGeneration` of each new object; `observed` is the mean delay, in
+    seconds.
+    """
 
     resource: str
     rate: float
@@ -36,6 +40,7 @@ class WorkloadPlan(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     objects: int = 50
     size: Literal["small", "full"] = "small"
     namespace: str = "default"
+    observed: float = 0.0
 
 
 class ObjectBatch(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -65,6 +70,11 @@ def sample(kind: ResourceKind, size: str, name: str) -> Object:
     samples = _samples()
     body = samples.get(f"{kind.key} {size}") or samples.get(kind.key) or {}
     return {**body, "metadata": {**body.get("metadata", {}), "name": name}}
+
+
+def observe(old: Object) -> Object:
+    """Return a new version of an object, whose controller has observed its generation."""
+    return {**old, "status": {**old.get("status", {}), "observedGeneration": old["metadata"]["generation"]}}
 
 
 def touch(serial: int) -> Callable[[Object], Object]:
@@ -118,6 +128,13 @@ class WorkloadWriter:
         name = f"{self._kind.singular}-{self._random.getrandbits(40):010x}"
         self._cluster.create(self._kind, self._namespace, sample(self._kind, self.plan.size, name))
         self._names.append(name)
+        if self.plan.observed:
+            delay = self._random.expovariate(1 / self.plan.observed)
+            asyncio.get_running_loop().call_later(delay, self._observe, name)
+
+    def _observe(self, name: str) -> None:
+        with suppress(StatusError):  # the object is deleted
+            self._cluster.update(self._kind, self._namespace, name, observe)
 
     def _modify(self) -> None:
         name = self._random.choice(self._names)

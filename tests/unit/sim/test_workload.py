@@ -56,6 +56,22 @@ async def test_bursty_writer_keeps_the_number_of_objects_of_its_plan() -> None:
     assert written == pytest.approx(2100, rel=0.3)
 
 
+async def test_controller_observes_each_new_object() -> None:
+    plan = WorkloadPlan("deployments.apps", rate=1e-9, objects=3, observed=0.001)
+    simulated = cluster()
+    workload = Workload(simulated, Random(7))
+    workload.set(plan)
+
+    def observed() -> list[int | None]:
+        objects = simulated.etcd.table(plan.resource).items()
+        return [deployment["status"].get("observedGeneration") for _, deployment in objects]
+
+    while observed() != [1, 1, 1]:  # noqa: ASYNC110 - the simulator has no condition to wait for
+        await asyncio.sleep(0.001)
+    await workload.stop()
+    simulated.stop()
+
+
 @pytest.mark.parametrize(("resource", "namespace"), [("gremlins", "default"), ("pods", "nowhere")])
 async def test_workload_refuses_unknown_resources_and_namespaces(resource: str, namespace: str) -> None:
     simulated = cluster()
