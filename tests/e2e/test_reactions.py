@@ -10,7 +10,7 @@ import pytest
 from tests.support.assets import Assets, controllers
 from tests.support.control_plane import ControlPlane, Etcd
 from tests.support.controllers import Controllers
-from tests.support.daemon import LOOK_SECONDS, Daemon, config_file
+from tests.support.daemon import LENIENT_OBJECTIVE, LOOK_SECONDS, Daemon, config_file
 
 WATCHED = ["pods", "endpointslices.discovery.k8s.io", "deployments.apps", "replicasets.apps"]
 REPLICAS = 20
@@ -32,7 +32,9 @@ def half(tmp_path: Path, plane: ControlPlane) -> Iterator[Controllers]:
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    return config_file(tmp_path, watch=[{"resource": name} for name in WATCHED], reactions=WATCHED)
+    reactions = {"resources": WATCHED, "thresholds": {"scheduled": "2s"}}
+    watch = [{"resource": name} for name in WATCHED]
+    return config_file(tmp_path, watch=watch, reactions=reactions, objective=LENIENT_OBJECTIVE)
 
 
 @pytest.fixture
@@ -97,4 +99,5 @@ def test_stopped_controller_shows_as_pending_and_the_watches_stay_good(half: Con
     with half.scheduler.paused():
         half.roll_out("2")
         until(daemon, lambda known: known["pods scheduled"]["pending"], "pods wait for the scheduler")
+        until(daemon, lambda known: known["pods scheduled"]["slow"], "it has not acted for longer than its threshold")
     until(daemon, lambda known: known["pods scheduled"]["pending"] == 0, "they are scheduled")

@@ -92,6 +92,7 @@ class ReactionLine(ApiPart, frozen=True, kw_only=True):
     """How fast controllers act in one step of one resource: `cells` are the texts of the table's row."""
 
     key: str
+    bad: bool
     cells: tuple[str, ...]
 
 

@@ -547,7 +547,8 @@ class ReactionStatus(ApiPart, frozen=True, kw_only=True):
 
     `events` and `quantiles` are those of the last `window` seconds; times run from commit to commit. `pending` objects
     wait for the step, the oldest for `oldestPending` seconds; both are null while the watch is not known to be current.
-    `unmeasured` counts by reason what is no sample.
+    `unmeasured` counts by reason what is no sample. `slow` says that P99 is proven to be above the `threshold`, in
+    seconds, or that the oldest waits for longer; both are null if the step is not judged.
     """
 
     group: str
@@ -560,6 +561,8 @@ class ReactionStatus(ApiPart, frozen=True, kw_only=True):
     pending: int | None = None
     oldest_pending: float | None = None
     unmeasured: dict[str, int] = {}
+    threshold: float | None = None
+    slow: bool | None = None
 
     @property
     def name(self) -> str:

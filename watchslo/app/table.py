@@ -25,6 +25,13 @@ STYLES: Mapping[str, str] = {
     Condition.WITHIN: "green",
 }
 
+REACTION_STYLES: Mapping[bool | None, str] = {
+    True: STYLES[Condition.LATE],
+    False: STYLES[Condition.WITHIN],
+    None: "dim",
+}
+"""The styles of slow steps, of those within their threshold, and of those that are not judged."""
+
 
 def style(line: Line) -> str:
     """Return the style of the row of a watch."""
@@ -85,8 +92,9 @@ def draw_reactions(reactions: Sequence[ReactionStatus]) -> Table:
     table.add_column("STEP")
     for heading in ("EVENTS", "P50", "P99", "P99 BOUNDS", "PENDING", "OLDEST"):
         table.add_column(heading, justify="right")
+    table.add_column("")
     for reaction in reactions:
-        table.add_row(*map(printable, reaction_cells(reaction)))
+        table.add_row(*map(printable, reaction_cells(reaction)), style=REACTION_STYLES[reaction.slow])
     return table
 
 

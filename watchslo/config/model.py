@@ -15,6 +15,7 @@ from watchslo.config.sections.limits import LimitsConfig
 from watchslo.config.sections.log import LogConfig
 from watchslo.config.sections.objective import ObjectiveConfig
 from watchslo.config.sections.otlp import OtlpConfig
+from watchslo.config.sections.reactions import ReactionsConfig
 from watchslo.config.sections.section import ConfigSection
 from watchslo.config.sections.server import ServerConfig
 from watchslo.config.sections.shard import ShardConfig
@@ -56,8 +57,7 @@ class Config(ConfigSection):
     seldom: it exposes only what is proven, and sends no requests that only estimates need. `metrics` is the level of
     detail with `mode: cluster`.
     `quantiles` of rolling windows are exposed; by default, 0.5 and 0.99, and with `metrics: full` also 0.9.
-    `reference` names a resource of `watch`: its watches have `reference: true`. `reactions` names the resources of
-    `watch` whose controllers are timed; `auto` means workloads, custom resources, and pods if they are the reference.
+    `reference` names a resource of `watch`: its watches have `reference: true`.
     """
 
     cluster: Text | None = None
@@ -66,7 +66,7 @@ class Config(ConfigSection):
     watch: tuple[WatchConfig, ...] = tuple(WatchConfig(resource=resource) for resource in _BUILT_IN)
     exclude: tuple[ResourceName, ...] = ()
     reference: ResourceName | None = None
-    reactions: Literal["auto", "none"] | tuple[ResourceName, ...] = "auto"
+    reactions: ReactionsConfig = ReactionsConfig()
     shard: ShardConfig = ShardConfig()
     clock: ClockConfig = ClockConfig()
     objective: ObjectiveConfig = ObjectiveConfig()
@@ -120,7 +120,7 @@ class Config(ConfigSection):
             raise ValueError("`quantiles` are not shown with `mode: node`; remove one or the other")
         if self.reference or any(watch.reference for watch in self.watch):
             raise ValueError("`reference` is not shown with `mode: node`; remove one or the other")
-        if self.reactions not in ("auto", "none"):
+        if "reactions" in self.model_fields_set and self.reactions.resources != "none":
             raise ValueError("`reactions` are not shown with `mode: node`; remove one or the other")
         if self.kubernetes.apiserver_metrics:
             raise ValueError(
@@ -162,19 +162,21 @@ class Config(ConfigSection):
 
     def _check_reactions(self) -> None:
         """Refuse to time the controllers of resources that are not watched."""
-        if isinstance(self.reactions, str) or any(watch.resource == "*" for watch in self.watch):
+        named = self.reactions.resources
+        if isinstance(named, str) or any(watch.resource == "*" for watch in self.watch):
             return
         watched = {watch.resource for watch in self.watch}
-        for name in self.reactions:
+        for name in named:
             if name not in watched:
                 raise ValueError(f"`reactions` names {name}, which is not watched; add it to `watch`")
 
     def wants_reactions(self, resource: Resource) -> bool:
         """Return True if the reactions of the controllers of a resource are timed."""
-        if self.mode == "node" or self.reactions == "none":
+        named = self.reactions.resources
+        if self.mode == "node" or named == "none":
             return False
-        if self.reactions != "auto":
-            return resource.key in self.reactions
+        if named != "auto":
+            return resource.key in named
         of_pods = self.reference == PODS and resource.key in (PODS, SLICES)
         return of_pods or resource.custom or resource.key in WORKLOADS
 

@@ -1,5 +1,6 @@
 """Builds the readings of a snapshot from the state of the parts; it changes none of them."""
 
+import math
 import socket
 import time
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from watchslo.monitor.tasks.slices import WorkSlices
 from watchslo.monitor.watch_set import WatchSet
 from watchslo.monitor.watches.monitored_watch import MonitoredWatch
 from watchslo.monitor.watches.watch_session import WatchSession
+from watchslo.reaction.resource_reactions import CacheProof
 from watchslo.snapshot import (
     ApiserverReading,
     ApiserverRole,
@@ -81,14 +83,17 @@ class SnapshotBuilder:
             domains=self._read_domains(),
             watches=tuple(watches),
             causes=causes,
-            reactions=tuple(self._watches.reactions.readings(self._is_current)),
+            reactions=tuple(self._watches.reactions.readings(self._cache_proof)),
         )
 
-    def _is_current(self, watch: MonitoredWatch) -> bool:
-        """Return True if a watch that runs is not known to withhold events."""
-        now = time.monotonic()
-        is_stalled = self._watches.health(watch).stalled_for(now, watch.session.revision) is not None
-        return watch.session.up and not is_stalled and watch.identity.apiserver.unresponsive_for(now) is None
+    def _cache_proof(self, watch: MonitoredWatch) -> CacheProof | None:
+        """Return up to when the cache behind a watch was complete; None if the watch may withhold events."""
+        now, health = time.monotonic(), self._watches.health(watch)
+        is_stalled = health.stalled_for(now, watch.session.revision) is not None
+        if not watch.session.up or is_stalled or watch.identity.apiserver.unresponsive_for(now) is not None:
+            return None
+        at = health.proven.at
+        return CacheProof(-math.inf if at is None else at, watch.session.newest_event or 0)
 
     def refresh(self, snapshot: Snapshot) -> Snapshot:
         """Return the snapshot with new readings of all but the watches, which are many."""

@@ -12,7 +12,7 @@ MOST_PENDING = 20_000  # of one step of one resource: about 6 MB
 
 @dataclass(frozen=True, slots=True)
 class PendingAge:
-    """How many are pending, and for how many seconds the oldest one has been."""
+    """How many are pending, and for how many seconds the oldest one is proven to have been."""
 
     count: int
     seconds: float
@@ -60,7 +60,7 @@ class PendingStep:
                 break
             self.drop(key, Unmeasured.EXPIRED)
 
-    def oldest(self, now: float) -> PendingAge:
-        """Return what is pending; ages count from the arrival of the event, so each is at least as old."""
+    def oldest(self, until: float) -> PendingAge:
+        """Return what is pending. Its age counts up to `until`, when the watch was last known to lack nothing."""
         first = next(iter(self._asked.values()), None)
-        return PendingAge(len(self._asked), 0.0 if first is None else now - first.received)
+        return PendingAge(len(self._asked), 0.0 if first is None else max(0.0, until - first.received))

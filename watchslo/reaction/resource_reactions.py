@@ -1,6 +1,8 @@
 """All reactions of one resource: its tracker, the dating of its changes, and a record for each step."""
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import cast
 
 from watchslo.model import Measure, Resource
@@ -16,6 +18,17 @@ from watchslo.snapshot import ReactionReading
 from watchslo.watch.decode import Added, Bookmark, Error, Frames, parse_revision
 
 
+@dataclass(frozen=True, slots=True)
+class CacheProof:
+    """The cache behind a watch held all that was committed before `at`, in monotonic seconds.
+
+    What it holds reaches at least up to `revision`. `at` is minus infinity if that was never proven.
+    """
+
+    at: float
+    revision: int
+
+
 class ResourceReactions:
     """The reactions of one resource.
 
@@ -28,6 +41,7 @@ class ResourceReactions:
         self._dating = CommitDating(threshold)
         self._tracker = _tracker_of(resource.key, self._dating.add, pod_ready)
         self._records = {step.step: ReactionRecord() for step in self._tracker.steps}
+        self._newest, self._advanced = 0, -math.inf  # the newest revision, and when it arrived
 
     def take(self, frames: Frames, received: float, *, is_tainted: bool, is_initial: bool = False) -> None:
         """Take in the events of one chunk, which `REACTING` decoded.
@@ -38,6 +52,7 @@ class ResourceReactions:
             if isinstance(event, Error):
                 return
             revision = parse_revision(event.object.metadata.resource_version)
+            self._reach(revision, received)
             if isinstance(event, Bookmark):
                 is_initial &= not event.ends_list
                 continue
@@ -49,6 +64,10 @@ class ResourceReactions:
             is_created = isinstance(event, Added) and not is_initial
             self._tracker.take(cast("ReactingChange", event), sighted, is_created=is_created)
 
+    def _reach(self, revision: int | None, received: float) -> None:
+        if revision is not None and revision > self._newest:
+            self._newest, self._advanced = revision, received
+
     def pod_ready(self, uid: str, sighted: Sighted) -> None:
         """Take in a pod that has become ready, if this resource is endpoint slices."""
         if isinstance(self._tracker, RouteTracker):
@@ -57,6 +76,7 @@ class ResourceReactions:
     def begin_again(self) -> None:
         """Forget all objects: the watch missed changes, or revisions mean something else now."""
         self._tracker.clear()
+        self._newest, self._advanced = 0, -math.inf
         for reaction in self._dating.clear():
             self._records[reaction.step].unmeasured[Unmeasured.GAP] += 1
 
@@ -71,12 +91,20 @@ class ResourceReactions:
             else:
                 record.unmeasured[reason] += 1
 
-    def readings(self, now: float, *, is_current: bool) -> Iterator[ReactionReading]:
-        """Yield a reading for each step; unless the watch `is_current`, nothing is known of what is pending."""
+    def readings(
+        self, now: float, threshold_of: Callable[[str], float | None], proof: CacheProof | None
+    ) -> Iterator[ReactionReading]:
+        """Yield a reading for each step; without a `proof`, nothing is known of what is pending.
+
+        `threshold_of` returns how long a step may take, in seconds, or None if it is not judged.
+        """
+        until = self._advanced
+        if proof and self._newest >= proof.revision:
+            until = max(until, proof.at)
         for step in self._tracker.steps:
             record = self._records[step.step]
             events, quantiles = record.window(now)
-            oldest = step.oldest(now) if is_current else None
+            oldest = step.oldest(until) if proof else None
             yield ReactionReading(
                 group=self._resource.group,
                 resource=self._resource.plural,
@@ -88,6 +116,7 @@ class ResourceReactions:
                 pending=oldest.count if oldest else None,
                 oldest_pending=oldest.seconds if oldest else None,
                 unmeasured={reason.value: count for reason, count in (step.unmeasured + record.unmeasured).items()},
+                threshold=threshold_of(step.step),
             )
 
 

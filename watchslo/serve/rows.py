@@ -120,7 +120,15 @@ def reaction_cells(reaction: ReactionStatus) -> tuple[str, ...]:
         bounds_text(known.get(condition.P99)),
         ABSENT if reaction.pending is None else f"{reaction.pending:,}",
         duration_text(reaction.oldest_pending if reaction.pending else None),
+        _judgement(reaction),
     )
+
+
+def _judgement(reaction: ReactionStatus) -> str:
+    """Return whether a step is within its threshold, which is named if not."""
+    if reaction.threshold is None:
+        return ABSENT
+    return f"slow (> {duration(reaction.threshold)})" if reaction.slow else "within"
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
@@ -196,7 +204,8 @@ def reactions(snapshot: Snapshot) -> Iterator[ReactionLine]:
     for reading in snapshot.reactions:
         if reading.events or reading.pending:
             reaction = part_of(ReactionStatus, reading)
-            yield ReactionLine(key=f"{reaction.name} {reaction.step}", cells=reaction_cells(reaction))
+            key = f"{reaction.name} {reaction.step}"
+            yield ReactionLine(key=key, bad=bool(reaction.slow), cells=reaction_cells(reaction))
 
 
 def apiservers(snapshot: Snapshot) -> list[ApiserverLine]:

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from watchslo.snapshot.figures import HistogramReading, QuantileReading
 
+JUDGED = 0.99
+"""The quantile that is compared with the threshold."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReactionReading:
@@ -13,6 +16,8 @@ class ReactionReading:
     `events` and `quantiles` are those of the last `window` seconds; the histogram has all. `pending` is how many wait
     for their reaction, and `oldest_pending` for how many seconds the oldest has waited at least; both are None while
     the watch is not known to be current. `unmeasured` counts by reason what is no sample.
+
+    `threshold` is how long the step may take, in seconds, or None if it is not judged.
     """
 
     group: str
@@ -25,3 +30,15 @@ class ReactionReading:
     pending: int | None
     oldest_pending: float | None
     unmeasured: Mapping[str, int]
+    threshold: float | None = None
+
+    @property
+    def proven(self) -> float:
+        """How many seconds the step takes at least: the lower bound of P99, or the age of what is pending."""
+        quantile = next((quantile.lower for quantile in self.quantiles if quantile.q == JUDGED), 0.0)
+        return max(quantile, self.oldest_pending or 0.0)
+
+    @property
+    def slow(self) -> bool | None:
+        """True if the step is proven to take longer than its threshold; None without one."""
+        return None if self.threshold is None else self.proven > self.threshold

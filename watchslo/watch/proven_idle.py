@@ -31,6 +31,11 @@ class ProvenIdle:
         """Note that a second watch, sent after this read, was empty."""
         self._read = read
 
+    @property
+    def at(self) -> float | None:
+        """When the watch was last proven to lack nothing, in monotonic seconds; None if it never was."""
+        return self._read.sent if self._read else None
+
     def reach(self, now: float, ticked: int | None, seconds: float = REACH_SECONDS) -> int | None:
         """Return the oldest revision from which a watch without a cache may begin; None if none is known.
 

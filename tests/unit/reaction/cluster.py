@@ -9,7 +9,7 @@ import numpy as np
 
 from watchslo.model import Bounds, FloatArray, IntArray, Resource
 from watchslo.reaction.objects import REACTING
-from watchslo.reaction.resource_reactions import ResourceReactions
+from watchslo.reaction.resource_reactions import CacheProof, ResourceReactions
 from watchslo.snapshot import ReactionReading
 from watchslo.watch.decode import decode
 
@@ -65,8 +65,15 @@ class Cluster:
         self.reactions.settle(self.now, self.newest, self.measure)
 
     def reading(self, step: str | None = None, *, is_current: bool = True) -> ReactionReading:
-        """Return the reading of a step, by default the only one."""
-        found = [*self.reactions.readings(self.now, is_current=is_current)]
+        """Return the reading of a step, by default the only one; audits prove that the cache is complete."""
+        proof = CacheProof(self.now, self.newest) if is_current else None
+        return self.proven(proof, step)
+
+    def proven(
+        self, proof: CacheProof | None, step: str | None = None, threshold: float | None = 5.0
+    ) -> ReactionReading:
+        """Return the reading of a step, by default the only one, with this proof and threshold."""
+        found = [*self.reactions.readings(self.now, lambda _: threshold, proof)]
         return next(reading for reading in found if step in (None, reading.step))
 
     def took(self, step: str | None = None) -> list[float]:

@@ -1,8 +1,11 @@
 """Deployments and custom resources: from a raised generation to an observed one."""
 
+import math
+
 import pytest
 
 from tests.unit.reaction.cluster import DEPLOYMENTS, WIDGETS, Cluster
+from watchslo.reaction.resource_reactions import CacheProof
 
 
 @pytest.fixture
@@ -72,6 +75,48 @@ def test_pending_generations_have_an_age(deployments: Cluster) -> None:
     assert (reading.pending, reading.oldest_pending) == (2, 3.0)
     hidden = deployments.reading(is_current=False)
     assert (hidden.pending, hidden.oldest_pending) == (None, None), "a watch that is late may withhold the reactions"
+
+
+def test_pending_age_grows_only_while_the_watch_is_proven_to_lack_nothing(deployments: Cluster) -> None:
+    deployments.send("ADDED", generation=1)
+    asked, audited = deployments.now, deployments.now + 3
+    deployments.now += 60
+
+    def age(at: float, revision: int) -> float | None:
+        return deployments.proven(CacheProof(at, revision)).oldest_pending
+
+    assert age(-math.inf, 1) == 0.0, "never audited: the cache may be frozen"
+    assert age(audited, 1) == 3.0
+    assert age(audited, 2) == 0.0, "the watch of whole objects lacks what the other one has"
+    deployments.send("ADDED", generation=1, uid="b")
+    assert age(audited, 2) == deployments.now - asked == 60.0, "an event shows it too"
+
+
+@pytest.mark.parametrize(("seconds", "threshold", "slow"), [(6.0, 5.0, True), (6.0, 7.0, False), (6.0, None, None)])
+def test_step_is_slow_if_it_is_proven_to_take_longer_than_its_threshold(
+    deployments: Cluster, seconds: float, threshold: float | None, slow: object
+) -> None:
+    deployments.send("ADDED", generation=1)
+    deployments.send("MODIFIED", after=seconds, generation=1, status={"observedGeneration": 1})
+    deployments.settle()
+    assert deployments.proven(None, threshold=threshold).slow is slow
+
+
+def test_step_is_not_slow_if_only_its_upper_bound_is_above_the_threshold(deployments: Cluster) -> None:
+    deployments.spread = 2.0
+    deployments.send("ADDED", generation=1)
+    deployments.send("MODIFIED", after=4, generation=1, status={"observedGeneration": 1})
+    deployments.settle()
+    (_, p99) = deployments.reading().quantiles
+    assert p99.lower < 5.0 < p99.upper
+    assert deployments.reading().slow is False
+
+
+def test_step_is_slow_while_an_object_waits_for_longer_than_the_threshold(deployments: Cluster) -> None:
+    deployments.send("ADDED", generation=1)
+    deployments.now += 6
+    assert deployments.reading().slow is True
+    assert deployments.reading(is_current=False).slow is False, "what the watch withholds is unknown"
 
 
 def test_deleted_object_is_not_pending_any_more(deployments: Cluster) -> None:

@@ -414,6 +414,7 @@ SCHEDULED = ReactionReading(
     pending=0,
     oldest_pending=0.0,
     unmeasured={"unschedulable": 2},
+    threshold=5.0,
 )
 OBSERVED = ReactionReading(
     group="apps",
@@ -426,6 +427,7 @@ OBSERVED = ReactionReading(
     pending=3,
     oldest_pending=12.5,
     unmeasured={},
+    threshold=10.0,
 )
 SNAPSHOT = Snapshot(
     at_wall=1_700_000_001.0,

@@ -5,12 +5,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from watchslo.config.model import Config
+from watchslo.config.sections.reactions import ReactionThresholdsConfig
 from watchslo.kube.call import Selectors
 from watchslo.monitor.reactions.reaction_watch import ReactionWatch
 from watchslo.monitor.tasks.lag import Lag
 from watchslo.monitor.tasks.task_supervisor import TaskSupervisor
 from watchslo.monitor.watches.monitored_watch import MonitoredWatch
-from watchslo.reaction.resource_reactions import ResourceReactions
+from watchslo.reaction.resource_reactions import CacheProof, ResourceReactions
 from watchslo.reaction.resources import SLICES
 from watchslo.reaction.steps import Sighted
 from watchslo.snapshot import ReactionReading
@@ -41,9 +42,11 @@ class ReactionSet:
         self._random = random
         self._hosted: dict[str, _Hosted] = {}
         self._known: dict[str, ResourceReactions] = {}
+        self._thresholds = ReactionThresholdsConfig()
 
     async def settle(self, config: Config, watches: Iterable[MonitoredWatch]) -> None:
         """Watch exactly the wanted resources, next to one of these watches each."""
+        self._thresholds = config.reactions.thresholds
         hosts = _hosts(config, watches)
         wanted = sorted(hosts)[:MOST_RESOURCES]
         for key in [*self._hosted]:
@@ -70,11 +73,12 @@ class ReactionSet:
             newest = clock.newest if statistics.measured else None
             hosted.reactions.settle(time.monotonic(), newest, clock.measure)
 
-    def readings(self, is_current: Callable[[MonitoredWatch], bool]) -> Iterator[ReactionReading]:
-        """Yield what is shown of each step; `is_current` says whether a watch is known to deliver in time."""
+    def readings(self, proof_of: Callable[[MonitoredWatch], CacheProof | None]) -> Iterator[ReactionReading]:
+        """Yield what is shown of each step; `proof_of` returns None for a watch that may withhold events."""
         now = time.monotonic()
         for hosted in self._hosted.values():
-            yield from hosted.reactions.readings(now, is_current=hosted.watch.is_open and is_current(hosted.host))
+            proof = proof_of(hosted.host) if hosted.watch.is_open else None
+            yield from hosted.reactions.readings(now, self._thresholds.of, proof)
 
     def _start(self, key: str, host: MonitoredWatch) -> None:
         """Watch whole objects next to a watch; what is known of earlier reactions stays."""

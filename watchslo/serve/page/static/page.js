@@ -17,7 +17,7 @@ document.documentElement.classList.add("live");
 const charts = new Charts(at("charts"));
 const table = new Watches(at("watches"), at("filter"), at("count"));
 const apiservers = new Rows(at("apiservers"));
-const reactions = new Rows(at("reactions"));
+const reactions = new Rows(at("reactions"), ({ row }, reaction) => row.classList.toggle("bad", reaction.bad));
 const detail = new Detail(at("detail"));
 const day = new Day(at("day"), at("day-text"));
 
