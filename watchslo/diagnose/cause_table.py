@@ -14,6 +14,7 @@ from watchslo.diagnose.cause_rules.apiservers import (
     cache_behind,
     slow_ticks,
 )
+from watchslo.diagnose.cause_rules.controllers import controller_slow
 from watchslo.diagnose.cause_rules.lists import listing, relist_storm
 from watchslo.diagnose.cause_rules.monitor import monitor_overloaded
 from watchslo.diagnose.cause_rules.network import bandwidth, slow_path
@@ -198,6 +199,12 @@ TABLE = (
         Cause.RELIST_STORM,
         listing,
         CHECK_LISTS,
+    ),
+    CauseTableRow(
+        Cause.CONTROLLER_SLOW,
+        controller_slow,
+        "Check this controller: its rate limit (rest_client_rate_limiter_duration_seconds), its CPU, its leader "
+        "election (leader_election_master_status), and its queue (workqueue_depth, workqueue_queue_duration_seconds).",
     ),
     CauseTableRow(
         Cause.UNKNOWN,

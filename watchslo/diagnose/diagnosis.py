@@ -1,5 +1,6 @@
 """Causes over time: a cause begins after several findings in a row, and ends after several evaluations without one."""
 
+import math
 from collections.abc import Container, Generator
 from dataclasses import dataclass
 
@@ -18,6 +19,9 @@ LATER_BEGIN_FINDINGS = {  # of causes that need more evidence
 END_MISSES = 3  # evaluations in a row without the finding until the cause ends
 AFTERMATH_SECONDS = 30.0  # after an incident that touches everything: what is left of it looks like other causes
 CERTAIN_FINDINGS = 3  # findings in a row with high confidence until the cause has it
+CONTROLLER_AFTERMATH_SECONDS = 300.0  # after a delay by the server: figures still have what controllers did then
+_SPARES_CONTROLLERS = frozenset({Cause.CONTROLLER_SLOW, Cause.HEADROOM_SHORT, Cause.MONITOR_OVERLOADED})
+"""Causes that delay no event on its way to a controller."""
 
 _Subject = tuple[Cause, str | None, str | None]
 _STORAGE_SLOW: _Subject = (Cause.STORAGE_SLOW, None, None)
@@ -96,6 +100,7 @@ class Diagnosis:
         self._memory = Memory()
         self._suspicions: dict[_Subject, _Suspicion] = {}
         self._incidents: dict[str | None, float] = {}  # when one was seen last, by apiserver; None stands for all
+        self._server_late = -math.inf  # when another cause than a controller was seen last
 
     def observe(self, snapshot: Snapshot, now: float) -> Generator[None, None, tuple[CauseReading, ...]]:
         """Return the causes at `now`, in monotonic seconds, the most certain first; pause after short steps."""
@@ -107,6 +112,8 @@ class Diagnosis:
         running = [(finding, row) for finding, row in reversed(found) if finding.apiserver not in ended]
         subjects = {(finding.cause, finding.apiserver, finding.watch): (finding, row) for finding, row in running}
         self._note_incidents(snapshot, now, subjects)
+        if any(cause not in _SPARES_CONTROLLERS for cause, *_ in subjects):
+            self._server_late = now
         for subject, (finding, row) in subjects.items():
             if subject not in self._suspicions and self._is_aftermath(finding, now):
                 continue
@@ -140,6 +147,8 @@ class Diagnosis:
 
     def _is_aftermath(self, finding: Finding, now: float) -> bool:
         """Return True if an incident has just ended at all places of a finding."""
+        if finding.cause is Cause.CONTROLLER_SLOW:
+            return now - self._server_late < CONTROLLER_AFTERMATH_SECONDS
         ended = {place for place, at in self._incidents.items() if at < now}
         places = {finding.apiserver} if finding.apiserver else {apiserver for apiserver, _ in finding.explains}
         is_over = None in ended or (bool(places) and places <= ended)

@@ -100,7 +100,8 @@ class Memory:
             name: apiserver for name, apiserver in of_all.items() if name not in watched and self._testifies(apiserver)
         }
         tainted = newest.tainted_seconds - base.tainted_seconds
-        return Evidence(tainted / (newest.now - base.now), apiservers, witnesses, watches, by_name)
+        share = tainted / (newest.now - base.now)
+        return Evidence(share, apiservers, witnesses, watches, by_name, snapshot.reactions)
 
     def _since(self, seconds: float) -> Moment:
         """Return the first moment of the last seconds."""

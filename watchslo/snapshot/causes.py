@@ -20,6 +20,7 @@ class Cause(StrEnum):
     WRITE_PATH = "write_path"
     STALLED_STREAM = "stalled_stream"
     PARKED_WATCH = "parked_watch"
+    CONTROLLER_SLOW = "controller_slow"
     UNKNOWN = "unknown"
 
 

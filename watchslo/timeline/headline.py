@@ -326,7 +326,11 @@ def _caused(of: Assessment) -> Sentence:
     """Name the first active cause; no watch is late, or not yet."""
     first, *others = of.snapshot.causes
     more = f", and {counted(len(others), 'more cause')}" if others else ""
-    text = f"No watch is proven late, but a cause of lateness is active: {first.cause.value}{more}."
+    if all(cause.cause is Cause.CONTROLLER_SLOW for cause in of.snapshot.causes):
+        slow = some_of(sorted(cause.watch or "" for cause in of.snapshot.causes))
+        text = f"No watch is proven late, but controllers act late on {slow}."
+    else:
+        text = f"No watch is proven late, but a cause of lateness is active: {first.cause.value}{more}."
     return text, first.evidence.rstrip("."), min(cause.since_wall for cause in of.snapshot.causes)
 
 

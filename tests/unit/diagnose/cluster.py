@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from tests.unit.serve import readings
 from watchslo.diagnose.diagnosis import Diagnosis
@@ -21,6 +22,7 @@ from watchslo.snapshot import (
     Hop,
     HopReading,
     QuantileReading,
+    ReactionReading,
     ReferenceWatchReading,
     Snapshot,
     StorageKind,
@@ -123,6 +125,7 @@ class Cluster:
         self.round_trip: float | None = TICK_SECONDS
         self.kind = StorageKind.SEQUENCE
         self.causes: tuple[CauseReading, ...] = ()
+        self.reactions: dict[str, ReactionReading] = {}
         self.step(6)
 
     def __getitem__(self, key: tuple[str, str]) -> Watch:
@@ -142,6 +145,15 @@ class Cluster:
         names = dict.fromkeys(name for _, name in self.watches)
         self.apiservers[apiserver] = Apiserver()
         self.watches |= {(apiserver, name): Watch() for name in names}
+
+    def react(self, step: str, field: str, value: Any) -> None:
+        """Change a reaction of `pods:scheduled`: `at_least` is the lower bound of its P99, in seconds."""
+        resource, _, name = step.partition(":")
+        made = replace(readings.OBSERVED, group="", resource=resource, step=name, threshold=5.0, pending=0)
+        old = self.reactions.get(step, replace(made, oldest_pending=0.0))
+        if field == "at_least":
+            field, value = "quantiles", (QuantileReading(0.99, value, value, math.inf),)
+        self.reactions[step] = replace(old, **{field: value})
 
     def step(self, times: int = 1) -> tuple[CauseReading, ...]:
         """Advance by so many steps of five seconds, and return the causes after the last."""
@@ -171,6 +183,7 @@ class Cluster:
                 DomainReading("main", ("events",), 1, self.kind, 0.5, 0, self.round_trip, tickers),
             ),
             watches=tuple(_stream(*key, watch) for key, watch in self.watches.items()),
+            reactions=tuple(self.reactions.values()),
         )
 
 

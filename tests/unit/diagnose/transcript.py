@@ -1,9 +1,10 @@
 """Transcripts of the diagnosis: what changes in a fake control plane, and the causes that are found.
 
 A transcript begins with the names of its apiservers; `watching` names other resources than three usual ones, and
-`witnessed by` apiservers without watches. `a:1 ticks=0.4` changes an apiserver, `a:1/pods late=0.4` a watch, `*` stands
-for all of them, and `cluster` for the whole. The names of values are those of `cluster.Apiserver` and `cluster.Watch`;
-`APISERVER` has more. `5 steps` of five seconds have the causes at their end as outcome.
+`witnessed by` apiservers without watches. `a:1 ticks=0.4` changes an apiserver, `a:1/pods late=0.4` a watch,
+`pods:scheduled at_least=6` a reaction; `*` stands for all of them, and `cluster` for the whole. The names of values are
+those of `cluster.Apiserver`, `cluster.Watch` and `ReactionReading`; `APISERVER` has more. `5 steps` of five seconds
+have the causes at their end as outcome.
 """
 
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from tests.unit.diagnose.cluster import Apiserver, Cluster
 from tests.unit.serve.readings import HEADROOM
 from watchslo.diagnose.diagnosis import Diagnosis
 from watchslo.model import Interval
+from watchslo.reaction.steps import ReactionStep
 from watchslo.snapshot import ApiserverRole, CauseReading, HeadroomReading, StorageKind, TransportReading
 
 
@@ -95,6 +97,9 @@ def _change(cluster: Cluster, selector: str, field: str, text: str) -> None:
         if fnmatch(f"{name}/{resource}", selector) and "/" in selector:
             count += 1
             setattr(watch, field, value)
+    if ":" in selector and selector.partition(":")[2] in {*ReactionStep}:
+        count += 1
+        cluster.react(selector, field, value)
     if selector == "cluster":
         count += 1
         setattr(cluster, field, value)

@@ -260,6 +260,15 @@ def situations() -> Mapping[str, Headline]:
         # Causes
         "A cause is active": say(WITHIN, causes=(CAUSE,)),
         "Two causes are active": say(WITHIN, causes=(CAUSE, CAUSE)),
+        "Two controllers are slow": say(
+            WITHIN,
+            causes=tuple(
+                replace(CAUSE, cause=Cause.CONTROLLER_SLOW, watch=name) for name in ("pods", "deployments.apps")
+            ),
+        ),
+        "A controller is slow, and there is another cause": say(
+            WITHIN, causes=(CAUSE, replace(CAUSE, cause=Cause.CONTROLLER_SLOW))
+        ),
         "watchslo itself is late": say(WITHIN, causes=(replace(CAUSE, cause=Cause.MONITOR_OVERLOADED),)),
         # Without quantiles
         "Nothing was proven": say(CONNECTED, CONNECTED, CONNECTED, hour=ProvenHour(seconds=7200.0)),

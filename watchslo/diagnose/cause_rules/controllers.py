@@ -1,0 +1,44 @@
+"""Finds controllers that act late although the events of their resources are in time."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+
+from watchslo.diagnose.cause_rules.conditions import ticked_apiservers
+from watchslo.diagnose.evidence import Evidence, Key, Watch
+from watchslo.diagnose.finding import Finding
+from watchslo.diagnose.sentences import seconds
+from watchslo.model import resource_key
+from watchslo.reaction.steps import RESPONSIBLE, ReactionStep
+from watchslo.snapshot import Cause, Confidence, ReactionReading
+
+
+def controller_slow(evidence: Evidence, _: Collection[Key]) -> Iterator[Finding]:
+    """A controller acts late, no watch of its resource is late at any apiserver, and all apiservers are prompt.
+
+    It explains no late watch.
+    """
+    if any(apiserver.troubled for apiserver in ticked_apiservers(evidence)):
+        return
+    slow: defaultdict[str, list[ReactionReading]] = defaultdict(list)
+    for reaction in evidence.reactions:
+        if reaction.slow:
+            slow[resource_key(reaction.resource, reaction.group)].append(reaction)
+    for resource, reactions in slow.items():
+        watches = [watch for watch in evidence.watches.values() if watch.resource == resource]
+        if not any(watch.late or watch.stuck for watch in watches):
+            yield _controller_slow(resource, reactions, watches)
+
+
+def _controller_slow(resource: str, reactions: Sequence[ReactionReading], watches: Sequence[Watch]) -> Finding:
+    worst = max(reactions, key=lambda reaction: reaction.proven / (reaction.threshold or 1.0))
+    measured = bool(watches) and all(watch.healthy for watch in watches)
+    waiting = ""
+    if worst.pending and worst.oldest_pending is not None:
+        waiting = f"; {worst.pending} pending, the oldest for {seconds(worst.oldest_pending)}"
+    sentence = (
+        f"For {resource}, {RESPONSIBLE[ReactionStep(worst.step)]} takes at least {seconds(worst.proven)} "
+        f"(step {worst.step}, threshold {seconds(worst.threshold or 0.0)}){waiting}; "
+        f"events of {resource} {'are in time' if measured else 'are not known to be late'}."
+    )
+    name = min((watch.name for watch in watches), default=resource)
+    return Finding(Cause.CONTROLLER_SLOW, None, name, Confidence.HIGH if measured else Confidence.MEDIUM, sentence)
