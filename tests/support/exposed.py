@@ -124,6 +124,7 @@ def _of_watches() -> Iterable[tuple[str, dict[str, str], float]]:
             yield f"watchslo_{name}_total", labels, 0.0
         for guarantee in ("ordered", "reliable"):
             yield "watchslo_watch_guarantee_violations_total", {**labels, "guarantee": guarantee}, 0.0
+        yield "watchslo_cause_active", {"watch": watch, "cause": "controller_slow"}, 0.0
         yield "watchslo_watch_up", labels, 1.0
         yield "watchslo_watch_stalled", labels, 0.0
         yield "watchslo_watch_headroom_fits", labels, 1.0

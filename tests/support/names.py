@@ -24,6 +24,7 @@ LEVELS: Mapping[str, frozenset[str]] = {
     "instance_apiserver_domain": frozenset({"apiserver", "domain"}) | ATTACHED,
     "instance_apiserver_resource": frozenset({"apiserver", "group", "resource", "watch"}) | ATTACHED,
     "apiserver_resource": frozenset({"cluster", "apiserver", "group", "resource", "watch"}),
+    "resource_step": frozenset({"cluster", "group", "resource", "step"}),
     "instance_apiserver": frozenset({"apiserver"}) | ATTACHED,
     "apiserver": frozenset({"cluster", "apiserver"}),
     "cluster": frozenset({"cluster"}),
@@ -64,6 +65,8 @@ FOREIGN: Mapping[str, Collection[str]] = {
     # controllers and other clients
     "workqueue_queue_duration_seconds": ("name", "le"),
     "workqueue_depth": ("name",),
+    "leader_election_master_status": ("name",),
+    "rest_client_rate_limiter_duration_seconds": ("host", "verb", "le"),
 }
 """Metrics of other programs that pages refer to, with their labels in addition to the attached ones."""
 

@@ -10,7 +10,7 @@ from watchslo.snapshot import Cause
 
 FOLDER = Path(__file__).parents[2] / "docs/runbooks"
 INDEX = (FOLDER / "README.md").read_text()
-RUNBOOKS = sorted(FOLDER.glob("Watch*.md"))
+RUNBOOKS = sorted(path for path in FOLDER.glob("*.md") if path.stem != "README")
 SECTIONS = ["Meaning", "Impact", "Likely causes", "Diagnosis", "Mitigation"]
 LATENESS = ("WatchLatencyBudgetBurn", "WatchLatencyBadMinutes")
 TALK_FAULTS = (  # the faults of the watch-SLO talk, as patterns that a runbook on lateness must contain

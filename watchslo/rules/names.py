@@ -24,6 +24,7 @@ WINDOWS = "apiserver_resource:watchslo_slo_windows:rate5m"
 GOOD_WINDOWS = "apiserver_resource:watchslo_good_windows:ratio_increase1d"
 GOOD_WINDOWS_AT_WORST = "apiserver_resource:watchslo_good_windows_worst:ratio_increase1d"
 JUDGED_WINDOWS = "apiserver_resource:watchslo_judged_windows:ratio_increase1d"
+REACTION_P99 = "resource_step:watchslo_reaction_seconds:p99_rate5m"
 
 ROLLUP, FLEET = "rollup", "fleet"
 """The levels of a fleet: what a cluster sends of itself, and the same of every cluster at the global level."""

@@ -33,6 +33,7 @@ from watchslo.rules.windows import (
 )
 
 TICK_BUCKET = "watchslo_clock_tick_seconds_bucket"
+REACTION_BUCKET = "watchslo_reaction_seconds_bucket"
 GOOD = 'verdict="good"'
 QUANTILES = (0.5, 0.9, 0.99)
 
@@ -45,7 +46,11 @@ def recording_groups(config: Config, settings: RuleSettings) -> tuple[RuleGroup,
     kept = names.label_levels(settings)
     recorded = (
         ("watchslo-minutes", RECORDED_EVERY, _minutes(config, settings, kept)),
-        ("watchslo-quantiles", SLOWLY_RECORDED_EVERY, _quantiles(settings, kept) if config.mode == "cluster" else ()),
+        (
+            "watchslo-quantiles",
+            SLOWLY_RECORDED_EVERY,
+            _quantiles(config, settings, kept) if config.mode == "cluster" else (),
+        ),
         (
             "watchslo-cluster",
             RECORDED_EVERY,
@@ -123,13 +128,17 @@ def _native_of_instances(config: Config, settings: RuleSettings, kept: LabelLeve
     yield RuleDefinition(names.INSTANCE_LATE_EVENTS, union_of_groups(config, _threshold, late))
 
 
-def _quantiles(settings: RuleSettings, kept: LabelLevels) -> Iterator[RuleDefinition]:
+def _quantiles(config: Config, settings: RuleSettings, kept: LabelLevels) -> Iterator[RuleDefinition]:
     form = settings.timespans
     histogram = names.histogram(form.metric)
     yield RuleDefinition(histogram, form.summed(kept.resource, _rate(settings, form.metric)))
     for q in QUANTILES:  # `>= 0` drops the NaN of a histogram without events
         yield RuleDefinition(names.timespan(q), f"histogram_quantile({q}, {histogram}) >= 0")
     yield RuleDefinition(names.timespan(0.999), determined_quantile(form, 0.999, histogram, RATE_SECONDS))
+    if config.reactions.resources != "none":
+        of_step = (*kept.cluster, "group", "resource", "step", "le")
+        reactions = by("sum", of_step, _rate(settings, REACTION_BUCKET))
+        yield RuleDefinition(names.REACTION_P99, f"histogram_quantile(0.99, {reactions}) >= 0")
 
 
 def _days(config: Config, settings: RuleSettings) -> Iterator[RuleDefinition]:

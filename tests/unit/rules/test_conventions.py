@@ -11,7 +11,7 @@ from watchslo.rules.rule import RuleDefinition
 
 Rules = Callable[..., list[RuleDefinition]]
 NAMES = {
-    rules: r"(cluster|(instance_)?apiserver(_resource|_domain)?):watchslo_\w+:\w+",
+    rules: r"(cluster|resource_step|(instance_)?apiserver(_resource|_domain)?):watchslo_\w+:\w+",
     rollup: r"rollup(_\w+)?:watchslo_\w+:\w+",
     fleet: r"fleet(_resource|_replica)?:watchslo_\w+:\w+",
 }
@@ -40,7 +40,7 @@ class TestConventions:
             if not rule.labels:
                 assert re.fullmatch(NAMES[made], rule.name)
                 continue
-            assert re.fullmatch(r"Watch[A-Za-z]+", rule.name)
+            assert re.fullmatch(r"(Kube|Watch)[A-Za-z]+", rule.name)
             assert {"severity", "slo"} <= rule.labels.keys()
             assert rule.annotations.keys() == {"summary", "description", "runbook_url"}
             assert rule.annotations["runbook_url"] == f"https://example.org/{rule.name}.md"

@@ -232,6 +232,7 @@ class TestNodeMode:
             "WatchLatencyBadMinutes",
             "WatchClusterBadMinutes",
             "WatchHeadroomShort",
+            "KubeReactionSlow",
             "WatchApiserverTicksSlow",
             "WatchsloClockSlow",
             "WatchsloWitnessesUnreached",
