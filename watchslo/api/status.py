@@ -13,7 +13,6 @@ from watchslo.api.part import ApiPart, Convert, From, Time, one_of
 from watchslo.changes import quantile
 from watchslo.diagnose.own_figures import TOTAL
 from watchslo.model import resource_key
-from watchslo.reaction.steps import RESPONSIBLE, ReactionStep
 from watchslo.snapshot import (
     ApiserverRole,
     Cause,
@@ -22,6 +21,7 @@ from watchslo.snapshot import (
     HistogramReading,
     Hop,
     OverallVerdict,
+    ReactionStep,
     StorageKind,
     WindowVerdict,
 )
@@ -48,10 +48,6 @@ def _digits(revision: int | None) -> str | None:
 
 def _p99(histogram: HistogramReading | None) -> float | None:
     return quantile(histogram, 0.99) if histogram else None
-
-
-def _responsible(step: str) -> str:
-    return RESPONSIBLE[ReactionStep(step)]
 
 
 def _p99_of_total(dispatch: Mapping[str, HistogramReading]) -> float | None:
@@ -554,7 +550,7 @@ class ReactionStatus(ApiPart, frozen=True, kw_only=True):
     group: str
     resource: str
     step: Annotated[str, one_of(ReactionStep)]
-    responsible: Annotated[str, From("step", _responsible)]
+    responsible: str
     window: float
     events: int
     quantiles: tuple[QuantileStatus, ...] = ()

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from watchslo.reaction.known import KnownObjects
 from watchslo.reaction.objects import OBSERVING_STATUS, ReactingChange, ReactingDeleted, part_of
 from watchslo.reaction.pending import PendingStep
-from watchslo.reaction.steps import ReactionStep, Report, Sighted, Unmeasured
+from watchslo.reaction.steps import Report, Sighted, Unmeasured
+from watchslo.snapshot import ReactionStep
 
 
 @dataclass(slots=True)

@@ -4,7 +4,8 @@ from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from watchslo.reaction.steps import Reaction, ReactionStep, Report, Sighted, Unmeasured
+from watchslo.reaction.steps import Reaction, Report, Sighted, Unmeasured
+from watchslo.snapshot import ReactionStep
 
 HORIZON_SECONDS = 3600.0  # what takes longer counts as `expired`
 MOST_PENDING = 20_000  # of one step of one resource: about 6 MB

@@ -14,7 +14,8 @@ from watchslo.reaction.objects import (
     part_of,
 )
 from watchslo.reaction.pending import PendingStep
-from watchslo.reaction.steps import ReactionStep, Report, Sighted, Unmeasured
+from watchslo.reaction.steps import Report, Sighted, Unmeasured
+from watchslo.snapshot import ReactionStep
 
 START = (ReactionStep.SCHEDULED, ReactionStep.STARTED, ReactionStep.PREPARED, ReactionStep.READY)
 """The steps of a start, in their order: a pod asks for each of them when it has done the one before."""

@@ -108,7 +108,7 @@ class ResourceReactions:
             yield ReactionReading(
                 group=self._resource.group,
                 resource=self._resource.plural,
-                step=step.step.value,
+                step=step.step,
                 window=WINDOW_SECONDS,
                 events=events,
                 quantiles=quantiles,

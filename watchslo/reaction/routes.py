@@ -3,7 +3,8 @@
 from watchslo.reaction.known import KnownObjects
 from watchslo.reaction.objects import ENDPOINTS, ReactingChange, ReactingDeleted, part_of
 from watchslo.reaction.pending import PendingStep
-from watchslo.reaction.steps import Reaction, ReactionStep, Report, Sighted
+from watchslo.reaction.steps import Reaction, Report, Sighted
+from watchslo.snapshot import ReactionStep
 
 
 class RouteTracker:

@@ -1,34 +1,11 @@
-"""The steps whose reactions are measured, and what is known of an event of one."""
+"""What is known of a change, and of the reaction to it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from watchslo.model import Interval
-
-
-class ReactionStep(StrEnum):
-    """A step: from the change that asks for something to the first change that shows that a component acted."""
-
-    SCHEDULED = "scheduled"  # pod created -> node set
-    STARTED = "started"  # node set -> first status of the kubelet
-    PREPARED = "prepared"  # first status -> no container waits any more: images are pulled, init containers have run
-    READY = "ready"  # containers run -> Ready
-    DELETED = "deleted"  # deletion asked for -> gone
-    ROUTED = "routed"  # pod Ready -> an endpoint of it is ready in a slice
-    OBSERVED = "observed"  # generation raised -> observedGeneration has reached it
-
-
-RESPONSIBLE = {
-    ReactionStep.SCHEDULED: "the scheduler",
-    ReactionStep.STARTED: "the kubelet",
-    ReactionStep.PREPARED: "the kubelet, which pulls images and runs init containers",
-    ReactionStep.READY: "the application and its readiness probes",
-    ReactionStep.DELETED: "the kubelet",
-    ReactionStep.ROUTED: "the endpoint slice controller",
-    ReactionStep.OBSERVED: "the controller of the resource",
-}
-"""The component that acts in each step."""
+from watchslo.snapshot import ReactionStep
 
 
 class Unmeasured(StrEnum):

@@ -24,7 +24,7 @@ from watchslo.snapshot.figures import (
     WindowReading,
 )
 from watchslo.snapshot.monitor import BuildReading, IncompleteGroup, MonitorReading, ShardReading, WitnessReading
-from watchslo.snapshot.reactions import ReactionReading
+from watchslo.snapshot.reactions import ReactionReading, ReactionStep
 from watchslo.snapshot.snapshot import Snapshot
 from watchslo.snapshot.verdicts import OverallVerdict, WindowVerdict
 from watchslo.snapshot.watches import (
@@ -84,6 +84,7 @@ __all__ = [
     "OverallVerdict",
     "QuantileReading",
     "ReactionReading",
+    "ReactionStep",
     "ReadUse",
     "ReceivedReading",
     "ReferenceWatchReading",

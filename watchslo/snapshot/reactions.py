@@ -2,11 +2,36 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 from watchslo.snapshot.figures import HistogramReading, QuantileReading
 
 JUDGED = 0.99
 """The quantile that is compared with the threshold."""
+
+
+class ReactionStep(StrEnum):
+    """A step: from the change that asks for something to the first change that shows that a component acted."""
+
+    SCHEDULED = "scheduled"  # pod created -> node set
+    STARTED = "started"  # node set -> first status of the kubelet
+    PREPARED = "prepared"  # first status -> no container waits any more: images are pulled, init containers have run
+    READY = "ready"  # containers run -> Ready
+    DELETED = "deleted"  # deletion asked for -> gone
+    ROUTED = "routed"  # pod Ready -> an endpoint of it is ready in a slice
+    OBSERVED = "observed"  # generation raised -> observedGeneration has reached it
+
+
+RESPONSIBLE = {
+    ReactionStep.SCHEDULED: "the scheduler",
+    ReactionStep.STARTED: "the kubelet",
+    ReactionStep.PREPARED: "the kubelet, which pulls images and runs init containers",
+    ReactionStep.READY: "the application and its readiness probes",
+    ReactionStep.DELETED: "the kubelet",
+    ReactionStep.ROUTED: "the endpoint slice controller",
+    ReactionStep.OBSERVED: "the controller of the resource",
+}
+"""The component that acts in each step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +47,7 @@ class ReactionReading:
 
     group: str
     resource: str
-    step: str
+    step: ReactionStep
     window: float
     events: int
     quantiles: tuple[QuantileReading, ...]
@@ -31,6 +56,11 @@ class ReactionReading:
     oldest_pending: float | None
     unmeasured: Mapping[str, int]
     threshold: float | None = None
+
+    @property
+    def responsible(self) -> str:
+        """The component that acts in the step."""
+        return RESPONSIBLE[self.step]
 
     @property
     def proven(self) -> float:

@@ -23,6 +23,7 @@ from watchslo.snapshot import (
     HopReading,
     QuantileReading,
     ReactionReading,
+    ReactionStep,
     ReferenceWatchReading,
     Snapshot,
     StorageKind,
@@ -149,7 +150,9 @@ class Cluster:
     def react(self, step: str, field: str, value: Any) -> None:
         """Change a reaction of `pods:scheduled`: `at_least` is the lower bound of its P99, in seconds."""
         resource, _, name = step.partition(":")
-        made = replace(readings.OBSERVED, group="", resource=resource, step=name, threshold=5.0, pending=0)
+        made = replace(
+            readings.OBSERVED, group="", resource=resource, step=ReactionStep(name), threshold=5.0, pending=0
+        )
         old = self.reactions.get(step, replace(made, oldest_pending=0.0))
         if field == "at_least":
             field, value = "quantiles", (QuantileReading(0.99, value, value, math.inf),)

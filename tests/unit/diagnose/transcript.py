@@ -16,8 +16,7 @@ from tests.unit.diagnose.cluster import Apiserver, Cluster
 from tests.unit.serve.readings import HEADROOM
 from watchslo.diagnose.diagnosis import Diagnosis
 from watchslo.model import Interval
-from watchslo.reaction.steps import ReactionStep
-from watchslo.snapshot import ApiserverRole, CauseReading, HeadroomReading, StorageKind, TransportReading
+from watchslo.snapshot import ApiserverRole, CauseReading, HeadroomReading, ReactionStep, StorageKind, TransportReading
 
 
 def late_to_cache(cluster: Cluster, apiserver: str, seconds: float) -> None:

@@ -36,6 +36,7 @@ from watchslo.snapshot import (
     OverallVerdict,
     QuantileReading,
     ReactionReading,
+    ReactionStep,
     ReceivedReading,
     ReferenceWatchReading,
     ResourceFigures,
@@ -406,7 +407,7 @@ MONITOR = MonitorReading(
 SCHEDULED = ReactionReading(
     group="",
     resource="pods",
-    step="scheduled",
+    step=ReactionStep.SCHEDULED,
     window=300.0,
     events=40,
     quantiles=(QuantileReading(0.5, 0.0, 0.008, 0.4), QuantileReading(0.99, 0.2, 0.3, math.inf)),
@@ -419,7 +420,7 @@ SCHEDULED = ReactionReading(
 OBSERVED = ReactionReading(
     group="apps",
     resource="deployments",
-    step="observed",
+    step=ReactionStep.OBSERVED,
     window=300.0,
     events=0,
     quantiles=(),

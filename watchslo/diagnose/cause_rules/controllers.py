@@ -8,7 +8,6 @@ from watchslo.diagnose.evidence import Evidence, Key, Watch
 from watchslo.diagnose.finding import Finding
 from watchslo.diagnose.sentences import seconds
 from watchslo.model import resource_key
-from watchslo.reaction.steps import RESPONSIBLE, ReactionStep
 from watchslo.snapshot import Cause, Confidence, ReactionReading
 
 
@@ -36,7 +35,7 @@ def _controller_slow(resource: str, reactions: Sequence[ReactionReading], watche
     if worst.pending and worst.oldest_pending is not None:
         waiting = f"; {worst.pending} pending, the oldest for {seconds(worst.oldest_pending)}"
     sentence = (
-        f"For {resource}, {RESPONSIBLE[ReactionStep(worst.step)]} takes at least {seconds(worst.proven)} "
+        f"For {resource}, {worst.responsible} takes at least {seconds(worst.proven)} "
         f"(step {worst.step}, threshold {seconds(worst.threshold or 0.0)}){waiting}; "
         f"events of {resource} {'are in time' if measured else 'are not known to be late'}."
     )

@@ -3,8 +3,18 @@
 from dataclasses import dataclass, fields
 
 from watchslo.latency import track
-from watchslo.reaction.steps import ReactionStep, Unmeasured
-from watchslo.snapshot import BurstReason, Cause, DelayPartName, Guarantee, Hop, OverallVerdict, ReadUse, StorageKind
+from watchslo.reaction.steps import Unmeasured
+from watchslo.snapshot import (
+    BurstReason,
+    Cause,
+    DelayPartName,
+    Guarantee,
+    Hop,
+    OverallVerdict,
+    ReactionStep,
+    ReadUse,
+    StorageKind,
+)
 from watchslo.watch import audit
 from watchslo.watch.failure import LIST_FAILURES, CloseClass, Phase, Reason
 from watchslo.watch.messages import RelistReason, Unseen
