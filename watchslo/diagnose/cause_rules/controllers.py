@@ -30,13 +30,12 @@ def controller_slow(evidence: Evidence, _: Collection[Key]) -> Iterator[Finding]
 
 def _controller_slow(resource: str, reactions: Sequence[ReactionReading], watches: Sequence[Watch]) -> Finding:
     worst = max(reactions, key=lambda reaction: reaction.proven / (reaction.threshold or 1.0))
+    threshold, oldest = worst.threshold or 0.0, worst.oldest_pending or 0.0
     measured = bool(watches) and all(watch.healthy for watch in watches)
-    waiting = ""
-    if worst.pending and worst.oldest_pending is not None:
-        waiting = f"; {worst.pending} pending, the oldest for {seconds(worst.oldest_pending)}"
+    waiting = f"; {worst.pending} pending, the oldest for {seconds(oldest)}" if oldest > threshold else ""
     sentence = (
         f"For {resource}, {worst.responsible} takes at least {seconds(worst.proven)} "
-        f"(step {worst.step}, threshold {seconds(worst.threshold or 0.0)}){waiting}; "
+        f"(step {worst.step}, threshold {seconds(threshold)}){waiting}; "
         f"events of {resource} {'are in time' if measured else 'are not known to be late'}."
     )
     name = min((watch.name for watch in watches), default=resource)
