@@ -355,7 +355,7 @@ def _good(of: Assessment) -> Sentence:
     if not (coarse := _coarse(of)):
         return text, figures, None
     ticks = f"ticks take {duration(coarse)}, and latencies below that look alike"
-    return f"{text.removesuffix('.')}, but short latencies cannot be distinguished.", _both(ticks, figures), None
+    return f"{text.removesuffix('.')}, but short latencies cannot be measured now.", _both(ticks, figures), None
 
 
 def _slowest(of: Assessment) -> str:

@@ -102,7 +102,7 @@ APISERVERS = (
     ),
     gauge(
         "storage_proven",
-        "1 if it is known what revisions prove; if 0, as of a storage that is not recognised, no latency is proven.",
+        "1 if the storage is recognised, so that bounds are proven; else 0.",
         basic=per_apiserver(_proven),
         beta=True,
     ),
