@@ -22,11 +22,15 @@ MOST_RESOURCES = 32  # each is one more watch, of whole objects
 
 @dataclass(frozen=True, slots=True)
 class _Hosted:
-    """The reactions of a resource, and the watch next to which its whole objects are watched."""
+    """The reactions of a resource, and the watch next to which its whole objects are watched, or were while it ran."""
 
     host: MonitoredWatch
     watch: ReactionWatch
     reactions: ResourceReactions
+
+    @property
+    def is_running(self) -> bool:
+        return self.watch in self.host.others
 
 
 class ReactionSet:
@@ -41,29 +45,27 @@ class ReactionSet:
         self._lag = lag
         self._random = random
         self._hosted: dict[str, _Hosted] = {}
-        self._known: dict[str, ResourceReactions] = {}
         self._thresholds = ReactionThresholdsConfig()
 
     async def settle(self, config: Config, watches: Iterable[MonitoredWatch]) -> None:
-        """Watch exactly the wanted resources, next to one of these watches each."""
+        """Watch exactly the wanted resources, next to one of these watches each; what is known of reactions stays."""
         self._thresholds = config.reactions.thresholds
         hosts = _hosts(config, watches)
         wanted = sorted(hosts)[:MOST_RESOURCES]
         for key in [*self._hosted]:
             if key not in wanted:
-                await self._stop(key)
-        for key in [*self._known]:
-            if key not in wanted:
-                del self._known[key]
+                await self._stop(self._hosted.pop(key))
         for key in wanted:
-            if key not in self._hosted:
-                self._start(key, hosts[key][0])
+            hosted = self._hosted.get(key)
+            if hosted is None or not hosted.is_running:
+                host = hosts[key][0]
+                self._start(host, hosted.reactions if hosted else self._new_reactions(host))
 
     async def release(self, watch: MonitoredWatch) -> None:
-        """Stop what runs next to a watch that ends."""
+        """Stop what runs next to a watch that ends; `settle` starts it again next to another one."""
         hosted = self._hosted.get(watch.identity.resource.key)
         if hosted and hosted.host.identity is watch.identity:
-            await self._stop(watch.identity.resource.key)
+            await self._stop(hosted)
 
     def update(self) -> None:
         """Date what the clocks have passed, and record the reactions."""
@@ -80,21 +82,23 @@ class ReactionSet:
             proof = proof_of(hosted.host) if hosted.watch.is_open else None
             yield from hosted.reactions.readings(now, self._thresholds.of, proof)
 
-    def _start(self, key: str, host: MonitoredWatch) -> None:
-        """Watch whole objects next to a watch; what is known of earlier reactions stays."""
-        new = ResourceReactions(host.identity.resource, host.statistics.threshold, self._pod_ready)
-        reactions = self._known.setdefault(key, new)
-        watch = ReactionWatch(host.identity, reactions, self._lag, self._random)
-        self._hosted[key] = _Hosted(host, watch, reactions)
-        host.others.append(watch)
-        self._tasks.start(("reactions", host.identity.number), watch.run)
+    def _new_reactions(self, host: MonitoredWatch) -> ResourceReactions:
+        return ResourceReactions(host.identity.resource, host.statistics.threshold, self._pod_ready)
 
-    async def _stop(self, key: str) -> None:
-        """Close the watch of whole objects of a resource."""
-        hosted = self._hosted.pop(key)
-        hosted.host.others.remove(hosted.watch)
-        hosted.watch.halt(Reason.SHUTDOWN)
-        await self._tasks.stop(("reactions", hosted.host.identity.number))
+    def _start(self, host: MonitoredWatch, reactions: ResourceReactions) -> None:
+        """Watch whole objects next to a watch."""
+        identity = host.identity
+        watch = ReactionWatch(identity, reactions, self._lag, self._random)
+        self._hosted[identity.resource.key] = _Hosted(host, watch, reactions)
+        host.others.append(watch)
+        self._tasks.start(("reactions", identity.number), watch.run)
+
+    async def _stop(self, hosted: _Hosted) -> None:
+        """Close the watch of whole objects of a resource, if it runs."""
+        if hosted.is_running:
+            hosted.host.others.remove(hosted.watch)
+            hosted.watch.halt(Reason.SHUTDOWN)
+            await self._tasks.stop(("reactions", hosted.host.identity.number))
 
     def _pod_ready(self, uid: str, sighted: Sighted) -> None:
         if SLICES in self._hosted:
