@@ -87,6 +87,7 @@ soak: assets ## Cause faults at random, for MINUTES=20
 
 fidelity: assets ## Compare measured latencies with the true ones, and print both
 	$(BIN)/python -m tests.fidelity
+	$(BIN)/python -m tests.fidelity.reactions
 
 confusion: assets ## Cause faults of every kind, and compare the named causes with the true ones
 	$(BIN)/python -m tests.lab causes --goals

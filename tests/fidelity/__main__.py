@@ -18,7 +18,7 @@ import click
 
 from tests.fidelity import real, simulated
 from tests.fidelity.cases import CASES, Case
-from tests.fidelity.goals import Row, Ticking, table
+from tests.fidelity.goals import COLUMNS, Row, Ticking, table
 from tests.fidelity.running import Plan, Run
 from tests.support import assets
 
@@ -58,7 +58,12 @@ def _judge(backend: str, cases: Sequence[Case], repeats: int, seconds: float) ->
     rows = [_row(runs, place) for place in range(len(cases))]
     rows += [_other_row(runs, place) for place in range(len(runs[0].others))]
     clocks = {ticking.domain: ticking for ticking in (Ticking.of(row.outcomes) for row in rows[: len(cases)])}
-    print(f"\n{table(rows)}\n", *(f"Clock {ticking}." for ticking in clocks.values()), sep="\n", flush=True)
+    print(
+        f"\n{table(COLUMNS, [row.cells() for row in rows])}\n",
+        *(f"Clock {ticking}." for ticking in clocks.values()),
+        sep="\n",
+        flush=True,
+    )
     missed = [f"{row.name}, {row.case.traffic.name}: {sentence}" for row in rows for sentence in row.missed()]
     missed += [str(ticking) for ticking in clocks.values() if ticking.missed()]
     return [f"MISSED, {backend}, {sentence}." for sentence in missed]

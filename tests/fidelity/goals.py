@@ -163,14 +163,13 @@ class Ticking:
         return self.width > CHANCE * self.gap + self.round_trip
 
 
-def table(rows: Sequence[Row]) -> str:
-    """Return an aligned Markdown table of all rows."""
-    lines = [COLUMNS, *(row.cells() for row in rows)]
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return an aligned Markdown table of the cells of all rows."""
+    lines = [head, *rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    head, *others = lines
     return "\n".join(
         "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |"
-        for line in (head, ["-" * width for width in widths], *others)
+        for line in (head, ["-" * width for width in widths], *rows)
     )
 
 

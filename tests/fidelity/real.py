@@ -24,7 +24,7 @@ from tests.support.daemon import Proxy
 from tests.support.process import Process
 from tests.support.writer import Write
 
-WATCH_PROXY = Path(__file__).with_name("watch_proxy.py")
+WATCH_PROXY = "tests.fidelity.watch_proxy"
 SLOW_WRITERS = 24  # a write through the slow link takes as long as the link
 
 
@@ -123,7 +123,7 @@ def _watch_proxy(plan: Plan, plane: ControlPlane, notes: Path) -> Process:
         "seed": plan.seed,
         "notes": str(notes),
     }
-    return Process(plan.folder, "watch-proxy", [sys.executable, WATCH_PROXY, json.dumps(settings)])
+    return Process(plan.folder, "watch-proxy", [sys.executable, "-m", WATCH_PROXY, json.dumps(settings)])
 
 
 def _watch(case: Case) -> dict[str, Any]:

@@ -1,13 +1,12 @@
 """A proxy before a real apiserver that delays the events of watches by a law, and forwards the rest immediately.
 
-    python watch_proxy.py '{"to": "https://127.0.0.1:6443", "ca": "ca.crt", "etcd": "http://127.0.0.1:2379", ...}'
+    python -m tests.fidelity.watch_proxy '{"to": "https://127.0.0.1:6443", "etcd": "http://127.0.0.1:2379", …}'
 
 The watch's label selector selects the law. When the proxy ends, the file `notes` holds when each event was forwarded,
 and when etcd reported each revision. Clients speak plain HTTP to it.
 """
 
 import asyncio
-import base64
 import contextlib
 import re
 import ssl
@@ -17,10 +16,10 @@ from pathlib import Path
 from random import Random
 from urllib.parse import parse_qs, urlsplit
 
-import aiohttp
 import msgspec
 import uvloop
 
+from tests.fidelity.etcd_watch import follow_etcd
 from watchslo.sim import process
 from watchslo.sim.delay_law import DelayLaw, parse_law
 from watchslo.sim.delayed_channel import DelayedChannel
@@ -200,25 +199,11 @@ async def _answer(server: asyncio.StreamReader, client: asyncio.StreamWriter, wa
         client.close()
 
 
-async def _witness(etcd: str, log: Log) -> None:
-    """Record when etcd itself reports each revision: it is committed by then."""
-    keys = {"key": b"/registry/", "range_end": b"/registry0"}
-    create = {"create_request": {name: base64.b64encode(key).decode() for name, key in keys.items()}}
-    async with (
-        aiohttp.ClientSession(read_bufsize=1 << 24, timeout=aiohttp.ClientTimeout(total=None)) as session,
-        session.post(f"{etcd}/v3/watch", json=create) as answer,
-    ):
-        async for line in answer.content:
-            now = time.monotonic()
-            for event in msgspec.json.decode(line)["result"].get("events", ()):
-                log.add(int(event["kv"]["mod_revision"]), now)
-
-
 async def main(settings: Settings) -> bytes:
     """Forward until a signal stops the process; return the notes."""
     proxy, committed = Proxy(settings), Log()
     server = await asyncio.start_server(proxy.accept, "127.0.0.1", 0, limit=READ_AT_ONCE)
-    witness = asyncio.create_task(_witness(settings.etcd, committed))
+    witness = asyncio.create_task(follow_etcd(settings.etcd, committed.add))
     process.announce(url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
     await process.stopped()
     witness.cancel()

@@ -26,7 +26,10 @@ NICER, NICEST = 10, 19  # the daemon must not be late because of them
 
 
 class Controllers(Started):
-    """Runs them against the server of a kubeconfig, with so many nodes, and a deployment of so many replicas."""
+    """Runs them against the server of a kubeconfig, with so many nodes, and a deployment of so many replicas.
+
+    `stages` is the file by which kwok plays the kubelets.
+    """
 
     def __init__(
         self,
@@ -37,6 +40,7 @@ class Controllers(Started):
         *,
         nodes: int = 20,
         replicas: int = 20,
+        stages: Path = STAGES,
     ) -> None:
         self._plane = plane
         self._nodes = nodes
@@ -47,7 +51,7 @@ class Controllers(Started):
             "--controllers=*,-serviceaccount-token-controller",
             f"--service-account-private-key-file={plane.signing_key}",
         ]
-        kubelets = ["--manage-all-nodes=true", f"--node-lease-duration-seconds={LEASE_SECONDS}", f"--config={STAGES}"]
+        kubelets = ["--manage-all-nodes=true", f"--node-lease-duration-seconds={LEASE_SECONDS}", f"--config={stages}"]
         self.manager = Process(folder, "controller-manager", [programs.controller_manager, *connected, *manager])
         self.scheduler = Process(folder, "scheduler", [programs.scheduler, *connected])
         self.kubelets = Process(folder, "kwok", [programs.kwok, f"--kubeconfig={kubeconfig}", *kubelets])
@@ -61,7 +65,7 @@ class Controllers(Started):
         with self._plane.writer() as writer:
             for number in range(self._nodes):
                 writer.create(NODES, _node(f"node-{number}"))
-            writer.create(DEPLOYMENTS, _deployment(self._replicas))
+            writer.create(DEPLOYMENTS, deployment(NAME, self._replicas))
             self.manager.until(lambda: self._available(writer), "the deployment is available", 1.0)
 
     def close(self) -> None:
@@ -70,15 +74,13 @@ class Controllers(Started):
 
     def roll_out(self, version: str) -> None:
         """Replace all pods of the deployment, some at a time."""
-        change = {"spec": {"template": {"metadata": {"annotations": {"version": version}}}}}
         with self._plane.writer() as writer:
-            writer.patch(f"{DEPLOYMENTS}/{NAME}", change)
+            writer.patch(f"{DEPLOYMENTS}/{NAME}", restarted(version))
 
     def expose(self) -> None:
         """Create a service that routes to the pods of the deployment."""
-        spec = {"selector": {"app": NAME}, "ports": [{"port": 80}]}
         with self._plane.writer() as writer:
-            writer.create(SERVICES, {"metadata": {"name": NAME}, "spec": spec})
+            writer.create(SERVICES, service(NAME))
 
     def _available(self, writer: Writer) -> bool:
         status = writer.get(f"{DEPLOYMENTS}/{NAME}").get("status", {})
@@ -89,9 +91,20 @@ def _node(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "status": {"allocatable": ROOM, "capacity": ROOM}}
 
 
-def _deployment(replicas: int) -> dict[str, Any]:
-    labels = {"app": NAME}
+def deployment(name: str, replicas: int) -> dict[str, Any]:
+    """Return a deployment of so many pods."""
+    labels = {"app": name}
     containers = [{"name": "main", "image": "example.invalid/none:1"}]
     template = {"metadata": {"labels": labels}, "spec": {"containers": containers}}
     spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
-    return {"metadata": {"name": NAME}, "spec": spec}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def restarted(version: str) -> dict[str, Any]:
+    """Return the change of a deployment that replaces all its pods."""
+    return {"spec": {"template": {"metadata": {"annotations": {"version": version}}}}}
+
+
+def service(name: str) -> dict[str, Any]:
+    """Return the service that routes to the pods of a deployment."""
+    return {"metadata": {"name": name}, "spec": {"selector": {"app": name}, "ports": [{"port": 80}]}}

@@ -38,6 +38,20 @@ class Sample:
         return self.least > self.at - write.before or self.most < self.at - min(write.after, self.at)
 
 
+@dataclass(frozen=True, slots=True)
+class ReactionSample:
+    """A reaction that the daemon counted: the revisions that asked for it and showed it, and the bounds of each commit.
+
+    The bounds are monotonic seconds.
+    """
+
+    step: str
+    asked: int
+    acted: int
+    asked_at: tuple[float, float]
+    acted_at: tuple[float, float]
+
+
 @dataclass(slots=True)
 class Notes:
     """The record so far: arrivals of each revision, gaps and violations, all by watch; samples; counts of tasks.
@@ -51,6 +65,7 @@ class Notes:
     violations: dict[str, list[Span]] = field(default_factory=lambda: defaultdict(list))
     resets: set[str] = field(default_factory=set)
     samples: list[Sample] = field(default_factory=list)
+    reactions: list[ReactionSample] = field(default_factory=list)
     tasks: list[tuple[float, int]] = field(default_factory=list)
 
     def add(self, note: dict[str, Any]) -> None:
@@ -72,6 +87,8 @@ class Notes:
             case {"kind": "samples", "apiserver": apiserver, "watch": watch, **columns}:
                 rows = zip(*(columns[name] for name in ("revisions", "at", "least", "most")), strict=True)
                 self.samples.extend(Sample(apiserver, watch, *row) for row in rows)
+            case {"kind": "reaction", "step": step, "revisions": (asked, acted), "commits": (asked_at, acted_at)}:
+                self.reactions.append(ReactionSample(step, asked, acted, tuple(asked_at), tuple(acted_at)))
             case {"kind": "tasks", "at": at, "count": count}:
                 self.tasks.append((at, count))
             case _:

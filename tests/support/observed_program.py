@@ -25,6 +25,8 @@ from watchslo.model import Bounds
 from watchslo.monitor.clocks.sealer import Sealer
 from watchslo.monitor.protocol.guarantee_record import GuaranteeRecord
 from watchslo.monitor.watches.watch_session import WatchSession
+from watchslo.reaction.record import ReactionRecord
+from watchslo.reaction.steps import Reaction
 from watchslo.watch.machine import Machine
 from watchslo.watch.messages import Emit, Gap, ListDone, Note, Relisted, Violated
 
@@ -106,6 +108,18 @@ class Notes:
 
         _replace(Sealer, "_usable", note_and_return)
 
+    def follow_reactions(self) -> None:
+        """Record the reactions that are samples: their revisions, and when each was committed at least and at most."""
+        add = ReactionRecord.add
+
+        def note_and_add(record: ReactionRecord, reaction: Reaction, now: float) -> None:
+            ends = reaction.asked, reaction.acted
+            commits = [(end.commit.lower, end.commit.upper) for end in ends if end.commit]
+            self.add("reaction", step=reaction.step, revisions=[end.revision for end in ends], commits=commits)
+            add(record, reaction, now)
+
+        _replace(ReactionRecord, "add", note_and_add)
+
     def count_tasks(self) -> None:
         """Record the number of tasks once a second."""
         while True:
@@ -140,6 +154,7 @@ def observe(path: str, ahead: float, arguments: Sequence[str]) -> None:
     notes.follow_streams()
     notes.follow_violations()
     notes.follow_samples()
+    notes.follow_reactions()
     signal.signal(signal.SIGUSR1, block)
     signal.signal(signal.SIGUSR2, WallClock(ahead).step)
     threading.Thread(target=notes.count_tasks, daemon=True).start()
