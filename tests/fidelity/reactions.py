@@ -104,11 +104,13 @@ class StepOutcome:
 
     def missed(self) -> Iterator[str]:
         """Yield a sentence for each missed goal."""
-        for window in self.windows:
-            for q, least, most in violations(window, self.truth):
-                said = window.quantiles[q]
-                bounds = f"{ms(said.lower)} to {ms(said.upper)} ms"
-                yield f"P{100 * q:g} is {ms(least)} to {ms(most)} ms, and its bounds {bounds}"
+        violated = [(window, *found) for window in self.windows for found in violations(window, self.truth)]
+        for window, q, least, most in violated[:1]:
+            truth, bounds = f"{ms(least)} to {ms(most)} ms", window.quantiles[q]
+            yield (
+                f"{len(violated)} quantiles of {len(self.windows)} windows lie outside of their bounds. "
+                f"The first is P{100 * q:g}: {truth}, its bounds {ms(bounds.lower)} to {ms(bounds.upper)} ms"
+            )
         if outside := self.outside:
             yield f"{outside} of {len(self.samples)} reactions lie outside of their bounds"
         if lost := len(self.found) - len(self.samples) - sum(self.unmeasured.get(reason, 0) for reason in OF_OBJECTS):
