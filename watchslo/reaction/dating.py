@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from watchslo.latency.own_delay import OwnDelays
 from watchslo.model import Interval, Measure
 from watchslo.reaction.steps import Reaction, Sighted, Unmeasured
 
@@ -14,11 +15,13 @@ MOST_WAITING = 50_000
 class CommitDating:
     """Keeps sighted changes and reactions until both ends are dated.
 
-    A change counts as late if its event is proven to have arrived later than `threshold` seconds after its commit.
+    A change counts as late if its event is proven to have arrived later than `threshold` seconds after its commit. It
+    counts as tainted if that is proven only together with the time that the event waited for this process.
     """
 
-    def __init__(self, threshold: float) -> None:
+    def __init__(self, threshold: float, own_delays: OwnDelays) -> None:
         self._threshold = threshold
+        self._own_delays = own_delays
         self._undated: list[Sighted] = []
         self._reactions: list[Reaction] = []
 
@@ -42,9 +45,9 @@ class CommitDating:
 
         Each comes with why it is no sample, or None.
         """
-        self._date([sighted for sighted in self._undated if newest is not None and sighted.revision <= newest], measure)
+        self._date([sighted for sighted in self._undated if self._can_date(sighted, newest)], measure)
         oldest = now - WAITING_SECONDS
-        self._undated = [one for one in self._undated if one.commit is None and one.received > oldest]
+        self._undated = [sighted for sighted in self._undated if sighted.commit is None and sighted.received > oldest]
         settled, waiting = [], []
         for reaction in self._reactions:
             ends = (reaction.asked, reaction.acted)
@@ -55,16 +58,24 @@ class CommitDating:
         self._reactions = waiting
         return settled
 
+    def _can_date(self, sighted: Sighted, newest: int | None) -> bool:
+        """Return True if the clock has passed a change, and it is known how long its event waited for this process."""
+        return newest is not None and sighted.revision <= newest and sighted.received <= self._own_delays.known_until
+
     def _date(self, passed: Sequence[Sighted], measure: Measure) -> None:
         if not passed:
             return
-        received = np.array([one.received for one in passed])
-        bounds = measure(np.array([one.revision for one in passed]), received)
-        for at, one in enumerate(passed):
-            if bounds.measurable[at]:
-                lower, upper = float(bounds.proven[at]), float(bounds.proven_upper[at])
-                one.commit = Interval(one.received - upper, one.received - lower)
-                one.is_late = lower > self._threshold
+        received = np.array([sighted.received for sighted in passed])
+        bounds = measure(np.array([sighted.revision for sighted in passed]), received)
+        is_beyond = bounds.proven > self._threshold
+        is_late = bounds.less(self._own_delays.of(received)).proven > self._threshold
+        commits = received - bounds.proven_upper, received - bounds.proven
+        columns = (column.tolist() for column in (bounds.measurable, *commits, is_beyond & ~is_late, is_late))
+        for sighted, measurable, lower, upper, waited_here, late in zip(passed, *columns, strict=True):
+            if measurable:
+                sighted.commit = Interval(lower, upper)
+                sighted.is_tainted |= waited_here
+                sighted.is_late = late
 
 
 def _reason(ends: tuple[Sighted, Sighted]) -> Unmeasured | None:

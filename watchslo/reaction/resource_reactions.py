@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import cast
 
+from watchslo.latency.own_delay import OwnDelays
 from watchslo.model import Measure, Resource
 from watchslo.reaction.dating import CommitDating
 from watchslo.reaction.generations import GenerationTracker
@@ -36,9 +37,9 @@ class ResourceReactions:
     become ready, if the resource is pods.
     """
 
-    def __init__(self, resource: Resource, threshold: float, pod_ready: PodReady) -> None:
+    def __init__(self, resource: Resource, threshold: float, own_delays: OwnDelays, pod_ready: PodReady) -> None:
         self._resource = resource
-        self._dating = CommitDating(threshold)
+        self._dating = CommitDating(threshold, own_delays)
         self._tracker = _tracker_of(resource.key, self._dating.add, pod_ready)
         self._records = {step.step: ReactionRecord() for step in self._tracker.steps}
         self._newest, self._advanced = 0, -math.inf  # the newest revision, and when it arrived

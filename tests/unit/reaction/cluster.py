@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from watchslo.latency.own_delay import OwnDelays
 from watchslo.model import Bounds, FloatArray, IntArray, Resource
 from watchslo.reaction.objects import REACTING
 from watchslo.reaction.resource_reactions import CacheProof, ResourceReactions
@@ -31,7 +32,8 @@ class Cluster:
     """
 
     def __init__(self, resource: Resource, reactions: ResourceReactions | None = None) -> None:
-        self.reactions = reactions or ResourceReactions(resource, THRESHOLD, ignore)
+        self.own_delays = OwnDelays()
+        self.reactions = reactions or ResourceReactions(resource, THRESHOLD, self.own_delays, ignore)
         self.now = 100.0
         self.latency = 0.0
         self.spread = 0.0

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.reaction.cluster import PODS, SLICES, Cluster
+from watchslo.latency.own_delay import OwnDelays
 from watchslo.reaction.resource_reactions import ResourceReactions
 
 ON_NODE = {"nodeName": "n"}
@@ -158,7 +159,7 @@ class Routed:
 
     def __init__(self) -> None:
         self.slices = Cluster(SLICES)
-        self.pods = Cluster(PODS, ResourceReactions(PODS, 1.0, self.slices.reactions.pod_ready))
+        self.pods = Cluster(PODS, ResourceReactions(PODS, 1.0, OwnDelays(), self.slices.reactions.pod_ready))
         self.pods.revisions = self.slices.revisions
         self.pods.commits = self.slices.commits
 

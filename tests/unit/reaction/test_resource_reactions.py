@@ -3,6 +3,7 @@
 import pytest
 
 from tests.unit.reaction.cluster import DEPLOYMENTS, PODS, Cluster, ignore
+from watchslo.latency.own_delay import OwnDelays
 from watchslo.reaction import known, pending
 from watchslo.reaction.dating import MOST_WAITING, WAITING_SECONDS
 from watchslo.reaction.pending import HORIZON_SECONDS
@@ -55,6 +56,27 @@ def test_reaction_that_a_late_event_shows_is_no_sample(deployments: Cluster) -> 
     deployments.send("MODIFIED", after=6, generation=1, status={"observedGeneration": 1})
     assert deployments.took() == [0, 0]
     assert deployments.unmeasured() == {"late": 1}
+
+
+@pytest.mark.parametrize(("waited", "reason"), [(3.5, "late"), (4.5, "tainted"), (5.5, "tainted")])
+def test_event_that_waited_for_this_process_does_not_make_the_server_late(
+    deployments: Cluster, waited: float, reason: str
+) -> None:
+    deployments.send("ADDED", generation=1)
+    deployments.latency = 5.0
+    deployments.own_delays.add_late_reads(deployments.now + 5.9, deployments.now + 6.0, deployments.now + 6.0 - waited)
+    deployments.send("MODIFIED", after=6, generation=1, status={"observedGeneration": 1})
+    assert deployments.took() == [0, 0]
+    assert deployments.unmeasured() == {reason: 1}
+
+
+def test_change_is_dated_once_it_is_known_how_long_it_waited(deployments: Cluster) -> None:
+    react(deployments, 1)
+    deployments.own_delays.known_until = deployments.now - 0.5
+    deployments.settle()
+    assert deployments.reading().histogram.total == 0
+    deployments.own_delays.known_until = deployments.now
+    assert deployments.took() == [1, 1]
 
 
 def test_reaction_that_this_process_received_late_is_no_sample(deployments: Cluster) -> None:
@@ -154,6 +176,6 @@ def test_bookmarks_errors_and_odd_revisions_are_no_changes(deployments: Cluster)
 
 
 def test_only_slices_take_ready_pods() -> None:
-    reactions = ResourceReactions(PODS, 1.0, ignore)
+    reactions = ResourceReactions(PODS, 1.0, OwnDelays(), ignore)
     reactions.pod_ready("a", Sighted(1, 1.0))
     assert all(reading.events == 0 for reading in reactions.readings(2.0, lambda _: None, None))

@@ -83,7 +83,8 @@ class ReactionSet:
             yield from hosted.reactions.readings(now, self._thresholds.of, proof)
 
     def _new_reactions(self, host: MonitoredWatch) -> ResourceReactions:
-        return ResourceReactions(host.identity.resource, host.statistics.threshold, self._pod_ready)
+        identity, threshold = host.identity, host.statistics.threshold
+        return ResourceReactions(identity.resource, threshold, self._lag.own_delays, self._pod_ready)
 
     def _start(self, host: MonitoredWatch, reactions: ResourceReactions) -> None:
         """Watch whole objects next to a watch."""
