@@ -11,6 +11,7 @@ import click
 from benchmarks.burst import burst
 from benchmarks.decoding import decoding
 from benchmarks.ingest import ingest
+from benchmarks.pod_starts import pod_starts
 from benchmarks.scale import scale
 from benchmarks.scrapes import scrapes
 
@@ -22,6 +23,7 @@ def main(fastapiserver: Path) -> None:
     decoding()
     scale(fastapiserver)
     ingest(fastapiserver)
+    pod_starts(fastapiserver)
     scrapes()
 
 

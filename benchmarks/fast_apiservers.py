@@ -20,17 +20,22 @@ FAST_START = 500  # requests per second until all watches are measured; then the
 class FastApiservers:
     """Several apiservers on one storage that send every event at once. `urls` has their addresses.
 
-    `resources` is the number of resources, each of which the daemon can watch at each apiserver.
+    `resources` is the number of resources, each of which the daemon can watch at each apiserver. With `pods`, the steps
+    of a pod as JSON, there are pods too.
     """
 
-    def __init__(self, folder: Path, program: Path, apiservers: int, resources: int) -> None:
+    def __init__(self, folder: Path, program: Path, apiservers: int, resources: int, pods: bytes | None = None) -> None:
         self.resources = resources
-        self.watches = apiservers * resources
+        self.watches = apiservers * (resources + (pods is not None))
         self.kubeconfig = folder / "kubeconfig"
         self._authority = Authority(folder / "certificates")
         pair = self._authority.server("apiserver")
         tls: list[str | Path] = ["--tls-cert", pair.certificate, "--tls-key", pair.key]
         sizes = ["--apiservers", str(apiservers), "--resources", str(resources)]
+        if pods is not None:
+            steps = folder / "pods.json"
+            steps.write_bytes(pods)
+            sizes += ["--pods", str(steps)]
         self.process = Process(folder, "apiservers", [program, *tls, *sizes])
 
     def start(self) -> None:
@@ -51,6 +56,10 @@ class FastApiservers:
         """Commit so many events of each resource at once."""
         self._post(f"/burst?events={events}")
 
+    def start_pods(self, starts: float) -> None:
+        """Let so many pods start per second from now on."""
+        self._post(f"/pods?starts={starts}")
+
     def cut(self) -> None:
         """Reset the connections of all open watches."""
         self._post("/cut")
@@ -69,10 +78,12 @@ class FastApiservers:
 
 
 @contextmanager
-def fast_apiservers(program: Path, apiservers: int, resources: int) -> Iterator[FastApiservers]:
+def fast_apiservers(
+    program: Path, apiservers: int, resources: int, pods: bytes | None = None
+) -> Iterator[FastApiservers]:
     """Run the program while the context is open."""
     with TemporaryDirectory() as name:
-        served = FastApiservers(Path(name), program, apiservers, resources)
+        served = FastApiservers(Path(name), program, apiservers, resources, pods)
         try:
             served.start()
             yield served

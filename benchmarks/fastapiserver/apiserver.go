@@ -24,7 +24,10 @@ type connectedKey struct{}
 
 // newApiserver returns one apiserver of the storage, which speaks HTTP/1.1 only.
 func newApiserver(number int, s *storage) *http.Server {
-	core, groups := discoveryOf(nil), discoveryOf(s.resources)
+	core, groups := discoveryOf("", nil), discoveryOf(group, s.resources)
+	if s.pods != nil {
+		core = discoveryOf("", []*resource{s.pods})
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /version", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, "application/json", []byte(`{"gitVersion":"v1.36.3"}`))
@@ -56,8 +59,9 @@ func answer(w http.ResponseWriter, mediaType string, body []byte) {
 }
 
 func serveWatch(number int, s *storage, w http.ResponseWriter, r *http.Request) {
+	streams := r.FormValue("sendInitialEvents") == "true" // there are no objects at first
 	after, err := strconv.ParseInt(r.FormValue("resourceVersion"), 10, 64)
-	if err != nil {
+	if err != nil && !streams {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
@@ -68,7 +72,12 @@ func serveWatch(number int, s *storage, w http.ResponseWriter, r *http.Request) 
 	}
 	parts := strings.Split(r.URL.Path, "/")
 	key := watchKey{number, parts[len(parts)-1]}
-	opened := newWatch(key, r.Context().Value(connectedKey{}).(net.Conn))
+	opened := newWatch(key, r.Header.Get("Accept") == "application/json", r.Context().Value(connectedKey{}).(net.Conn))
+	if streams {
+		after = s.current()
+		opened.pending = appendInitialEnd(nil, after)
+		opened.notify()
+	}
 	if !s.open(opened, after) {
 		http.NotFound(w, r)
 		return
@@ -83,7 +92,7 @@ func resourceName(number int) string {
 }
 
 // discoveryOf returns the aggregated discovery document of one group with these resources, or of none.
-func discoveryOf(resources []*resource) []byte {
+func discoveryOf(group string, resources []*resource) []byte {
 	type object = map[string]any
 	var served, groups []object
 	for _, r := range resources {

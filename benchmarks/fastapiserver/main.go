@@ -3,11 +3,12 @@
 //	fastapiserver --tls-cert F --tls-key F --apiservers 3 --resources 300
 //
 // It prints {"urls":[…],"control":"http://…"} when it listens. The resources are things000.bench.watchslo.invalid and
-// so on. A list of anything is empty and has the current revision; a watch gets Tables without objects, by net/http, as
+// so on; with --pods, there are pods too, whose steps the file holds (see podStep). A list of anything is empty and has the current revision; a watch gets Tables without objects, by net/http, as
 // from a kube-apiserver. It is controlled by requests to the URL in `control`:
 //
 //	POST /rate?events=100    commit so many events per second, at random times, of random resources
 //	POST /burst?events=100   commit so many events of each resource, as fast as possible
+//	POST /pods?starts=100    with --pods: let so many pods start per second
 //	POST /cut                reset the connections of all open watches
 //	POST /reset              start new statistics
 //	GET  /statistics         what was committed and written, and when watches were open again after the last cut
@@ -30,20 +31,25 @@ func main() {
 	key := flag.String("tls-key", "", "path of its key")
 	apiservers := flag.Int("apiservers", 1, "number of apiservers")
 	resources := flag.Int("resources", 100, "number of resources")
+	pods := flag.String("pods", "", "path of the steps of pods")
 	flag.Parse()
 
-	if err := run(*certificate, *key, *apiservers, *resources); err != nil {
+	if err := run(*certificate, *key, *apiservers, *resources, *pods); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
 }
 
-func run(certificate, key string, apiservers, resources int) error {
+func run(certificate, key string, apiservers, resources int, pods string) error {
 	pair, err := tls.LoadX509KeyPair(certificate, key)
 	if err != nil {
 		return err
 	}
-	storage := newStorage(resources)
+	steps, err := readPodSteps(pods)
+	if err != nil {
+		return err
+	}
+	storage := newStorage(resources, steps)
 	ended := make(chan error)
 	var urls []string
 	for number := range apiservers {
@@ -60,7 +66,7 @@ func run(certificate, key string, apiservers, resources int) error {
 	if err != nil {
 		return err
 	}
-	control := &http.Server{Handler: newControl(storage)}
+	control := &http.Server{Handler: newControl(storage, newPodStarts(storage, steps))}
 	go func() { ended <- control.Serve(listener) }()
 	started := map[string]any{"urls": urls, "control": "http://" + listener.Addr().String()}
 	if err := json.NewEncoder(os.Stdout).Encode(started); err != nil {
@@ -70,17 +76,11 @@ func run(certificate, key string, apiservers, resources int) error {
 }
 
 // newControl handles the requests that control the storage and read its statistics.
-func newControl(storage *storage) http.Handler {
+func newControl(storage *storage, pods *podStarts) http.Handler {
 	load := newLoad(storage)
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /rate", func(w http.ResponseWriter, r *http.Request) {
-		rate, err := strconv.ParseFloat(r.FormValue("events"), 64)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		load.setRate(rate)
-	})
+	mux.HandleFunc("POST /rate", setsRate("events", load.setRate))
+	mux.HandleFunc("POST /pods", setsRate("starts", pods.setRate))
 	mux.HandleFunc("POST /burst", func(w http.ResponseWriter, r *http.Request) {
 		events, err := strconv.Atoi(r.FormValue("events"))
 		if err != nil {
@@ -97,4 +97,16 @@ func newControl(storage *storage) http.Handler {
 		}
 	})
 	return mux
+}
+
+// setsRate returns the handler of a request that sets a rate per second, by the parameter of this name.
+func setsRate(name string, set func(float64)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		rate, err := strconv.ParseFloat(r.FormValue(name), 64)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		set(rate)
+	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"sort"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,6 +15,8 @@ type storage struct {
 	revision  int64
 	resources []*resource
 	byName    map[string]*resource
+	pods      *resource
+	podSteps  []podLines
 	committed int64
 	delays    *delays
 	cutAt     time.Time
@@ -21,7 +24,10 @@ type storage struct {
 	back      []float64 // seconds from the cut until each watch was open again
 }
 
-// resource is one kind of objects. Its history has all its revisions.
+// podLines are the lines of a step in a watch of whole objects, and in one of metadata.
+type podLines struct{ whole, metadata podLine }
+
+// resource is one kind of objects. Its history has all its revisions; pods have none.
 type resource struct {
 	name    string
 	history []int64
@@ -34,12 +40,19 @@ type watchKey struct {
 	resource  string
 }
 
-func newStorage(resources int) *storage {
+func newStorage(resources int, steps []podStep) *storage {
 	s := &storage{revision: firstRevision, byName: map[string]*resource{}, delays: newDelays()}
 	for number := range resources {
 		r := &resource{name: resourceName(number), watches: map[*watch]bool{}}
 		s.resources = append(s.resources, r)
 		s.byName[r.name] = r
+	}
+	if len(steps) > 0 {
+		s.pods = &resource{name: podsName, watches: map[*watch]bool{}}
+		s.byName[podsName] = s.pods
+	}
+	for _, step := range steps {
+		s.podSteps = append(s.podSteps, podLines{newPodLine(step.Whole), newPodLine(step.Metadata)})
 	}
 	return s
 }
@@ -54,7 +67,23 @@ func (s *storage) commit(number int) {
 	r.history = append(r.history, s.revision)
 	now := time.Now()
 	for w := range r.watches {
-		w.add(s.revision, now)
+		w.add(now, func(lines []byte) []byte { return appendEvent(lines, s.revision) })
+	}
+}
+
+// commitPod stores a step of a pod, and gives it to all watches of pods.
+func (s *storage) commitPod(uid int64, step int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.revision++
+	s.committed++
+	now := time.Now()
+	for w := range s.pods.watches {
+		line := s.podSteps[step].metadata
+		if w.isWhole {
+			line = s.podSteps[step].whole
+		}
+		w.add(now, func(lines []byte) []byte { return line.appendTo(lines, uid, s.revision) })
 	}
 }
 
@@ -68,7 +97,7 @@ func (s *storage) open(w *watch, after int64) bool {
 	}
 	missed := sort.Search(len(r.history), func(at int) bool { return r.history[at] > after })
 	for _, revision := range r.history[missed:] {
-		w.add(revision, time.Time{})
+		w.add(time.Time{}, func(lines []byte) []byte { return appendEvent(lines, revision) })
 	}
 	r.watches[w] = true
 	if s.missing[w.key] {
@@ -117,6 +146,7 @@ type statistics struct {
 	Watches   int       `json:"watches"`
 	Committed int64     `json:"committed"`
 	Written   int64     `json:"written"`
+	Bytes     int64     `json:"bytes"` // of whole objects
 	DelayP50  float64   `json:"delay_p50"`
 	DelayP99  float64   `json:"delay_p99"`
 	DelayMax  float64   `json:"delay_max"`
@@ -128,11 +158,12 @@ func (s *storage) statistics() statistics {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	watches := 0
-	for _, r := range s.resources {
+	for _, r := range s.byName {
 		watches += len(r.watches)
 	}
 	written, p50, p99, longest := s.delays.summary()
-	return statistics{s.revision, watches, s.committed, written, p50, p99, longest, len(s.missing), s.back}
+	bytes := s.delays.bytes.Load()
+	return statistics{s.revision, watches, s.committed, written, bytes, p50, p99, longest, len(s.missing), s.back}
 }
 
 func (s *storage) resetStatistics() {
@@ -153,6 +184,7 @@ type delays struct {
 	counts  []int64
 	total   int64
 	longest time.Duration
+	bytes   atomic.Int64 // of whole objects that were written
 }
 
 func newDelays() *delays {
@@ -176,6 +208,7 @@ func (d *delays) reset() {
 	defer d.mu.Unlock()
 	clear(d.counts)
 	d.total, d.longest = 0, 0
+	d.bytes.Store(0)
 }
 
 // summary returns the number of events, and the median, the P99 and the longest of the delays in seconds.

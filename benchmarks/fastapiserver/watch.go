@@ -13,6 +13,7 @@ const bookmarkInterval = time.Minute // as kube-apiserver
 // watch is an open watch; lines to send are pending until its own goroutine writes them.
 type watch struct {
 	key       watchKey
+	isWhole   bool // it gets whole objects
 	connected net.Conn
 	wake      chan struct{}
 
@@ -21,14 +22,14 @@ type watch struct {
 	commits []time.Time // of pending events that were committed while the watch was open
 }
 
-func newWatch(key watchKey, connected net.Conn) *watch {
-	return &watch{key: key, connected: connected, wake: make(chan struct{}, 1)}
+func newWatch(key watchKey, isWhole bool, connected net.Conn) *watch {
+	return &watch{key: key, isWhole: isWhole, connected: connected, wake: make(chan struct{}, 1)}
 }
 
 // add makes an event pending; `committed` is zero for an event that was committed before the watch opened.
-func (w *watch) add(revision int64, committed time.Time) {
+func (w *watch) add(committed time.Time, appendTo func([]byte) []byte) {
 	w.mu.Lock()
-	w.pending = appendEvent(w.pending, revision)
+	w.pending = appendTo(w.pending)
 	if !committed.IsZero() {
 		w.commits = append(w.commits, committed)
 	}
@@ -88,6 +89,9 @@ func (w *watch) write(response http.ResponseWriter, gone <-chan struct{}, timeou
 		if _, err := response.Write(lines); err != nil {
 			return
 		}
+		if w.isWhole {
+			s.delays.bytes.Add(int64(len(lines)))
+		}
 	}
 }
 
@@ -102,4 +106,9 @@ func appendBookmark(lines []byte, revision int64) []byte {
 	return fmt.Appendf(lines, `{"type":"BOOKMARK","object":{"kind":"Table","apiVersion":"meta.k8s.io/v1",`+
 		`"metadata":{"resourceVersion":"%d"},"columnDefinitions":null,"rows":[{"cells":[""],"object":null}]}}`+"\n",
 		revision)
+}
+
+func appendInitialEnd(lines []byte, revision int64) []byte {
+	return fmt.Appendf(lines, `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"%d",`+
+		`"annotations":{"k8s.io/initial-events-end":"true"}}}}`+"\n", revision)
 }
