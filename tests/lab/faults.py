@@ -93,6 +93,7 @@ CLUSTERS: Mapping[str, Setup] = {
     "forgetful": cluster("simulated-busy", {"resource": "pods"}),
     "starved": cluster("simulated-busy", {"resource": "nodes"}),
     "hung": cluster("simulated-busy", {"resource": "services"}),
+    "unattended": cluster("simulated-busy", {"resource": "deployments.apps"}),
 }
 """The clusters whose alerts are judged, each with one daemon; in Prometheus they have the label `cluster`."""
 
@@ -442,6 +443,12 @@ FAULTS = (
         "the watch cache holds 20 changes, and lists are slow",
         parts.short_history,
         raises=(raises("forgetful", "WatchHeadroomShort"),),
+    ),
+    Fault(
+        "unattended",
+        "no controller observes a new deployment",
+        parts.unattended,
+        raises=(raises("unattended", "KubeReactionSlow"),),
     ),
     # Rights, credentials and CRDs
     Fault(

@@ -344,6 +344,15 @@ def short_history(scene: Scene) -> Iterator[Hit]:
         yield Hit()
 
 
+@contextlib.contextmanager
+def unattended(scene: Scene) -> Iterator[Hit]:
+    """Create a deployment that no controller observes, and delete it in the end."""
+    with Writer(scene.simulator.url) as writer:
+        writer.create(DEPLOYMENTS, {"metadata": {"name": "unattended"}, "spec": {"replicas": 1}})
+        yield Hit()
+        writer.delete(f"{DEPLOYMENTS}/unattended")
+
+
 def cache_too_small(scene: Scene) -> None:
     """The list takes so long that its revision has left the watch cache before the watch begins."""
     with scene.simulated("short-history"), scene.link.fault("thin-link", LIST_BYTES_A_SECOND):

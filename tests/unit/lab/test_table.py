@@ -11,8 +11,11 @@ from watchslo.rules.settings import RuleSettings
 from watchslo.snapshot import Cause, OverallVerdict
 
 RULES = [rule for group in rule_groups(Config(), RuleSettings(cluster_label="cluster")) for rule in group.rules]
-NOT_MADE = {Cause.STORAGE_POLLER, Cause.RESOURCE_FANOUT, Cause.UNKNOWN}
-"""Causes that need kine, an apiserver that sends one resource late, or a fault without a name."""
+NOT_MADE = {Cause.STORAGE_POLLER, Cause.RESOURCE_FANOUT, Cause.CONTROLLER_SLOW, Cause.UNKNOWN}
+"""Causes that need kine, an apiserver that sends one resource late, real controllers, or a fault without a name.
+
+`tests.lab.controller_faults` has the controllers.
+"""
 
 
 def test_every_fault_has_a_name_of_its_own_and_a_judge() -> None:
