@@ -15,7 +15,7 @@ SLOWEST := --durations=10
 # longest files come first.
 LANE := $(BIN)/python -m tests.lane --numprocesses $(or $(WORKERS),8) --dist loadfile --no-loadscope-reorder
 # Only these trace what they cover: that makes a test take twice the time.
-COVERED := $(addprefix tests/unit/,clock latency watch diagnose timeline own_metrics api reaction)
+COVERED := $(addprefix tests/unit/,clock latency watch diagnose timeline own_metrics api reaction informer)
 # Tests of these that take long: the others cover every branch without them.
 UNTRACED := $(addprefix tests/unit/,clock/test_world.py clock/test_commit_offset_properties.py diagnose/test_matrix.py \
   latency/test_accuracy.py latency/test_confidence.py latency/test_estimate.py \

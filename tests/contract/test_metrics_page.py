@@ -7,8 +7,9 @@ from tests.contract.cluster import CONFIGMAPS, SECRETS, Author, Cluster, client_
 from watchslo.kube.client import NO_METRICS, Client
 from watchslo.own_metrics.families import FAMILIES, Figure
 from watchslo.own_metrics.history import figures
-from watchslo.own_metrics.line_filter import LineFilter, series_name
+from watchslo.own_metrics.line_filter import LineFilter
 from watchslo.own_metrics.page import FigureKey, MetricsPage, parse_page
+from watchslo.own_metrics.series import series_name
 from watchslo.watch.failure import Reason
 
 ALWAYS = {

@@ -8,6 +8,7 @@ lines.
 from collections.abc import Collection
 
 from watchslo.own_metrics.families import LINES
+from watchslo.own_metrics.series import series_name
 
 MOST_KEPT_BYTES = 4 * 2**20
 LONGEST_LINE_BYTES = 16 * 2**10
@@ -62,12 +63,6 @@ class LineFilter:
         if family in self._families or family.startswith(b"#"):  # a comment does not show where its family ends
             return False
         return family == _family(series_name(whole.rpartition(b"\n")[2]))
-
-
-def series_name(line: bytes) -> bytes:
-    """Return the name of the series in a line; of a comment, something that begins with `#`."""
-    labels = line.find(b"{")
-    return line.partition(b" ")[0] if labels < 0 else line[:labels]
 
 
 def _family(name: bytes) -> bytes:

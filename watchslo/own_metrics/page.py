@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from watchslo.own_metrics.families import LINES, Figure, MetricFamily, SeriesPart
-from watchslo.own_metrics.line_filter import series_name
+from watchslo.own_metrics.series import LABEL, series_name, series_value
 from watchslo.snapshot import HistogramReading
 
 MOST_SERIES = 4096  # after summing: an apiserver of 1.37 has about ten for each watched resource
 MOST_EDGES = 64  # of a histogram: an apiserver has at most 40
 LINES_IN_STEP = 32  # that are parsed between two pauses
-LARGEST = float(2**53)  # larger counts are not exact
-_LABEL = re.compile(rb'(\w+)="((?:[^"\\]|\\.)*)"')
 _DIVISION = re.compile(rb"[a-z_]{0,40}")  # stages and storages, never the name of an object
 
 
@@ -76,14 +74,14 @@ class _PageParser:
         name = series_name(line)
         family, part = LINES[name]
         end = line.rfind(b"}") + 1 or len(name)
-        value = _number(line[end:])
+        value = series_value(line[end:])
         edge = line.rfind(b'le="', len(name), end) if part is SeriesPart.BUCKET else end
         if value is None or edge < 0 or len(self._values) + len(self._buckets) > MOST_SERIES:
             self._garbled += 1
             return
         series = line[:edge]
         if series != self._series[0]:
-            self._series = series, self._key(family, dict(_LABEL.findall(series, len(name))))
+            self._series = series, self._key(family, dict(LABEL.findall(series, len(name))))
         key = self._series[1]
         if key is None:
             return
@@ -95,7 +93,7 @@ class _PageParser:
             self._take_bucket(key, line[edge:end].split(b'"')[1], value)
 
     def _take_bucket(self, key: FigureKey, edge: bytes, value: float) -> None:
-        upper = math.inf if edge == b"+Inf" else _number(edge)
+        upper = math.inf if edge == b"+Inf" else series_value(edge)
         buckets = self._buckets.get(key, {})
         if upper is None or (upper not in buckets and len(buckets) >= MOST_EDGES):
             self._garbled += 1
@@ -136,12 +134,3 @@ def _resource(labels: Mapping[bytes, bytes]) -> str:
     """Return the resource as kubectl names it; before 1.34 the label itself had the group."""
     plural, group = labels.get(b"resource", b""), labels.get(b"group", b"")
     return (plural + b"." + group if group else plural).decode(errors="replace")
-
-
-def _number(text: bytes) -> float | None:
-    """Return a count or a duration, or None if the text is none that is possible; a timestamp may follow."""
-    try:
-        value = float(text.split(None, 1)[0])
-    except (ValueError, IndexError):
-        return None
-    return value if 0.0 <= value <= LARGEST else None

@@ -23,6 +23,7 @@ from watchslo.snapshot.figures import (
     TrackReading,
     WindowReading,
 )
+from watchslo.snapshot.informers import ClientReading, InformerReading
 from watchslo.snapshot.monitor import BuildReading, IncompleteGroup, MonitorReading, ShardReading, WitnessReading
 from watchslo.snapshot.reactions import ReactionReading, ReactionStep
 from watchslo.snapshot.snapshot import Snapshot
@@ -61,6 +62,7 @@ __all__ = [
     "CacheReading",
     "Cause",
     "CauseReading",
+    "ClientReading",
     "Confidence",
     "DelayBreakdown",
     "DelayPart",
@@ -76,6 +78,7 @@ __all__ = [
     "Hop",
     "HopReading",
     "IncompleteGroup",
+    "InformerReading",
     "ListReading",
     "MonitorReading",
     "NativeBuckets",

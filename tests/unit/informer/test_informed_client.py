@@ -1,0 +1,120 @@
+"""A program with informers: when its pages are judged, and which of its caches counts."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from tests.unit.informer.cluster import INGRESS_CLASSES, OF_PODS, OurWatch, page, settle
+from watchslo.informer import informed_client
+from watchslo.informer.informed_client import STALE_SECONDS, WAITING_SECONDS, InformedClient
+from watchslo.informer.page import InformerKey, InformerPage
+from watchslo.model import Interval, Resource
+from watchslo.snapshot import ClientReading, InformerReading
+
+NEVER = {"current": 0, "stale": 0, "unknown": 0}
+
+
+@pytest.fixture
+def ours() -> OurWatch:
+    made = OurWatch()
+    made.tick(80.0, 30)
+    made.deliver(85.0, 40)
+    made.tick(90.0, 50)
+    return made
+
+
+@pytest.fixture
+def client() -> InformedClient:
+    return InformedClient("manager")
+
+
+def pages(stores: Mapping[InformerKey, int], queued: Mapping[InformerKey, int] | None = None) -> InformerPage:
+    return InformerPage(100.0, 100.1, stores, queued or {})
+
+
+def test_page_is_judged_once_a_tick_has_passed_it(ours: OurWatch, client: InformedClient) -> None:
+    client.add(page(45))
+    assert settle(client, 101.0, [ours.own]) == ClientReading("manager", NEVER)
+    ours.tick(101.0, 50)
+    current = InformerReading("", "pods", "current", Interval(0.0, 0.0))
+    assert settle(client, 102.0, [ours.own]) == ClientReading("manager", NEVER | {"current": 1}, (current,), {})
+
+
+def test_page_that_no_tick_passes_is_unknown_after_a_minute(ours: OurWatch, client: InformedClient) -> None:
+    client.add(page(45))
+    found = settle(client, 100.2 + WAITING_SECONDS, [ours.own])
+    assert found.reads == NEVER | {"unknown": 1}
+
+
+def test_worst_cache_counts_for_its_resource_and_for_the_page(ours: OurWatch, client: InformedClient) -> None:
+    ours.tick(101.0, 50)
+    other = InformerKey("other", "", "v1", "pods")
+    third = InformerKey("third", "", "v1", "pods")
+    client.add(pages({other: 0, OF_PODS: 35, third: 45}, {OF_PODS: 2, other: 7, third: 3}))
+    found = settle(client, 102.0, [ours.own])
+    assert found.reads == NEVER | {"stale": 1}
+    assert found.unknown == {"empty": 1}
+    (informer,) = found.informers
+    assert (informer.verdict, informer.queued) == ("stale", 7)
+    assert informer.age is not None
+    assert informer.age.lower == pytest.approx(15.0)
+
+
+def test_naive_plural_of_a_resource_is_understood(ours: OurWatch, client: InformedClient) -> None:
+    ours.tick(101.0, 50)
+    group = "networking.k8s.io"
+    naive = InformerKey("", group, "v1", "ingressclasss")
+    elsewhere = naive._replace(group="example.com")
+    client.add(pages({naive: 45, elsewhere: 45}, {naive: 1, elsewhere: 9}))
+    found = settle(client, 102.0, [ours.own, ours.of(INGRESS_CLASSES)])
+    assert found.informers == (InformerReading(group, "ingressclasses", "current", Interval(0.0, 0.0), 1),)
+    assert found.unknown == {"unwatched": 1}
+
+
+def test_plural_precedes_the_naive_plural_of_another_resource(ours: OurWatch, client: InformedClient) -> None:
+    ours.tick(101.0, 50)
+    bases, bas = (Resource("example.com", "v1", plural, namespaced=True) for plural in ("bases", "bass"))
+    client.add(pages({InformerKey("", "example.com", "v1", "bass"): 45}))
+    found = settle(client, 102.0, [ours.of(bas), ours.of(bases)])
+    assert [informer.resource for informer in found.informers] == ["bass"]
+
+
+def test_queue_of_an_informer_without_a_revision_is_shown(ours: OurWatch, client: InformedClient) -> None:
+    ours.tick(101.0, 50)
+    client.add(page(queued=4))
+    found = settle(client, 102.0, [ours.own])
+    assert found.informers == (InformerReading("", "pods", "unknown", None, 4),)
+    assert found.reads == NEVER | {"unknown": 1}
+
+
+def test_informer_with_selectors_is_named_as_kubectl_names_its_resource(ours: OurWatch) -> None:
+    ours.tick(101.0, 50)
+    client = InformedClient("scheduler", ["pods"])
+    client.add(page(35))
+    found = settle(client, 102.0, [ours.own])
+    assert found.unknown == {"selected": 1}
+    assert found.informers[0].age is not None
+    assert found.informers[0].age.lower == 0.0
+
+
+def test_failed_read_is_counted_and_the_last_page_becomes_too_old(ours: OurWatch, client: InformedClient) -> None:
+    ours.tick(101.0, 50)
+    client.add(page(45))
+    settle(client, 102.0, [ours.own])
+    client.fail()
+    assert client.reading(100.1 + STALE_SECONDS, "No answer.").obstacle == "No answer."
+    assert client.reading(100.1 + STALE_SECONDS).informers
+    gone = client.reading(100.2 + STALE_SECONDS)
+    assert (gone.informers, gone.unknown) == ((), None)
+    assert gone.reads == NEVER | {"current": 1, "unknown": 1}
+
+
+def test_series_of_a_client_are_limited(
+    ours: OurWatch, client: InformedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(informed_client, "MOST_RESOURCES", 2)
+    ours.tick(101.0, 50)
+    resources = [Resource("", "v1", f"r{number}s", namespaced=True) for number in range(4)]
+    client.add(pages({InformerKey("", "", "v1", resource.plural): 45 for resource in resources}))
+    found = settle(client, 102.0, [ours.of(resource) for resource in resources])
+    assert [informer.resource for informer in found.informers] == ["r0s", "r1s"]
