@@ -7,7 +7,7 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
@@ -38,7 +38,7 @@ from watchslo.kube.credentials import Address, CredentialSource
 from watchslo.kube.decoding import decode_answer
 from watchslo.kube.limiter import Limiter
 from watchslo.kube.network_failure import FAULTS, fault
-from watchslo.kube.refusal import DONE, read_body, refusal
+from watchslo.kube.refusal import DONE, TakePiece, pass_body, read_body, refusal
 from watchslo.kube.representation import JSON, Representation
 from watchslo.kube.watch_response import WatchResponse
 from watchslo.model import SERVICE, Reading, Resource
@@ -67,8 +67,6 @@ CLOSED = replace(because(Reason.RELOAD), message="This apiserver is not asked an
 NOT_NOTHING = f"The answer to a read of nothing is longer than {LONGEST_NOTHING_BYTES // 2**10} KiB."
 ObserveDate = Callable[[float, float, float], object]
 """Takes a `Date` header in Unix seconds, and when its request was sent and answered, in monotonic seconds."""
-TakePiece = Callable[[bytes], Awaitable[object]]
-"""Takes the next bytes of a page; the rest is read when it returns."""
 NO_METRICS = (
     f"This identity may not get the path {METRICS_PATH}, which `kubernetes.apiserverMetrics` needs; apply the output "
     "of `watchslo rbac`."
@@ -290,13 +288,9 @@ class Client:
             if isinstance(opened, Failure):
                 return replace(opened, message=NO_METRICS) if opened.reason is Reason.FORBIDDEN else opened
             response, _ = opened
-            size = 0
             try:
-                while piece := await response.content.readany():
-                    size += len(piece)
-                    if size > LONGEST_METRICS_BYTES:
-                        return replace(because(Reason.GARBAGE, phase=call.phase), message=LONG_METRICS)
-                    await take(piece)
+                if not await pass_body(response, take, LONGEST_METRICS_BYTES):
+                    return replace(because(Reason.GARBAGE, phase=call.phase), message=LONG_METRICS)
             except FAULTS as error:
                 return self._fault(error, address_of(response), call.phase)
             finally:

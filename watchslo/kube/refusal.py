@@ -1,6 +1,7 @@
 """What an answer means that cannot be used: the failure, with what may be quoted of the server's message."""
 
 import contextlib
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from http import HTTPStatus
 
@@ -22,6 +23,8 @@ from watchslo.watch.protobuf import MAGIC, decode_protobuf_status
 
 DONE = (HTTPStatus.OK, HTTPStatus.CREATED)
 LONGEST_ERROR_BYTES = 64 * 2**10
+TakePiece = Callable[[bytes], Awaitable[object]]
+"""Takes the next bytes of a page; the rest is read when it returns."""
 LONGEST_QUOTE = 300  # characters of the server's message
 _INTERNAL = (Reason.SERVER_ERROR, Reason.CONVERSION)
 
@@ -88,3 +91,14 @@ async def read_body(response: aiohttp.ClientResponse, limit: int) -> bytearray:
     while len(body) <= limit and (chunk := await response.content.readany()):
         body += chunk
     return body
+
+
+async def pass_body(response: aiohttp.ClientResponse, take: TakePiece, limit: int) -> bool:
+    """Pass the body to `take`, in pieces of at most 64 KiB; return False if it is longer than `limit` bytes."""
+    size = 0
+    while piece := await response.content.readany():
+        size += len(piece)
+        if size > limit:
+            return False
+        await take(piece)
+    return True

@@ -21,10 +21,11 @@ from structlog.testing import CapturingLogger
 from tests.support.protobuf import from_line
 from watchslo.kube.apiservers import LEASES, SLICES
 from watchslo.kube.call import LIST_SECONDS, OnSent, Page, Selectors, has_own_connection, request_class
-from watchslo.kube.client import METRICS_PATH, TakePiece
+from watchslo.kube.client import METRICS_PATH
 from watchslo.kube.connections import IDLE_SECONDS, ConnectionPool
 from watchslo.kube.credentials import Access, Address, ClusterPlace, Credentials, CredentialSource, PluginRun
 from watchslo.kube.limiter import Limiter, RequestClass
+from watchslo.kube.refusal import TakePiece
 from watchslo.kube.representation import Representation
 from watchslo.kube.watch_response import TakeChunk, WatchFrames
 from watchslo.model import SERVICE, Reading, Resource

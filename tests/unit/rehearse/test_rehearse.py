@@ -21,8 +21,8 @@ from watchslo.app.session import INTERRUPTED
 from watchslo.cli.rehearse import STRATEGIES as NAMES
 from watchslo.errors import WatchsloError
 from watchslo.kube.call import Page
-from watchslo.kube.client import TakePiece
 from watchslo.kube.credentials import ClusterPlace, PluginRun
+from watchslo.kube.refusal import TakePiece
 from watchslo.model import Resource
 from watchslo.rehearse.census import Census, take_census
 from watchslo.rehearse.options import RehearseOptions
