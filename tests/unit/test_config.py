@@ -178,6 +178,10 @@ def test_every_key_can_be_set(tmp_path: Path) -> None:
             labelSelector: app=web
             namespace: null
         exclude: [events, leases.coordination.k8s.io]
+        clients:
+          - {name: kube-scheduler, url: "https://10.0.0.7:10259/metrics", authorization: kubernetes,
+             insecureSkipVerify: true, selected: [pods]}
+          - {name: mine, url: "https://mine.web:8443/metrics", caFile: /ca.crt}
         clock: {interval: 250ms, namespace: kube-system, storage: etcd}
         objective:
           threshold: 1500ms
@@ -212,6 +216,13 @@ def test_every_key_can_be_set(tmp_path: Path) -> None:
     assert {part.field_selector for part in services.parts} == {"metadata.namespace=ci", "metadata.namespace!=ci"}
     assert {part.shard_selector for part in services.parts} == {services.shard_selector}
     assert config.limits.probes_per_second == 1.5
+    scheduler, mine_too = config.clients
+    assert (scheduler.authorization, scheduler.insecure_skip_verify, scheduler.selected) == (
+        "kubernetes",
+        True,
+        ("pods",),
+    )
+    assert (mine_too.authorization, mine_too.ca_file) == ("none", "/ca.crt")
     server, most = config.server, config.server.limits
     assert server.tls is not None
     assert (server.tls.cert_file, server.tls.key_file) == ("/tls/tls.crt", "/tls/tls.key")

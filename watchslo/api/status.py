@@ -23,6 +23,7 @@ from watchslo.snapshot import (
     OverallVerdict,
     ReactionStep,
     StorageKind,
+    StoreVerdict,
     WindowVerdict,
 )
 from watchslo.timeline.condition import Condition
@@ -566,6 +567,33 @@ class ReactionStatus(ApiPart, frozen=True, kw_only=True):
         return resource_key(self.resource, self.group)
 
 
+class InformerStatus(ApiPart, frozen=True, kw_only=True):
+    """The caches of one resource in a client; `staleness` bounds for how long the worst of them has lacked an event.
+
+    `staleness` is null if nothing is known. `queued` items wait for a handler; null if the client does not say.
+    """
+
+    group: str
+    resource: str
+    verdict: Annotated[str, one_of(StoreVerdict)]
+    staleness: IntervalStatus | None = None
+    queued: int | None = None
+
+
+class ClientStatus(ApiPart, frozen=True, kw_only=True):
+    """A program whose informers are timed (beta); `reads` counts the reads of its page by the worst verdict.
+
+    `informers` are those of the last page, `unknown` counts its caches that are not judged, by reason. `obstacle` says
+    what is wrong now.
+    """
+
+    client: str
+    reads: dict[str, int] = {}
+    informers: tuple[InformerStatus, ...] = ()
+    unknown: dict[str, int] = {}
+    obstacle: str | None = None
+
+
 class StatusDocument(ApiPart, frozen=True, kw_only=True, tag_field="apiVersion", tag="v1"):
     """The complete status. Fields may be added; none changes its meaning within `v1`.
 
@@ -582,6 +610,7 @@ class StatusDocument(ApiPart, frozen=True, kw_only=True, tag_field="apiVersion",
     apiservers: tuple[ApiserverStatus, ...]
     domains: tuple[DomainStatus, ...]
     reactions: tuple[ReactionStatus, ...] = ()
+    clients: tuple[ClientStatus, ...] = ()
     watches: tuple[WatchStatus, ...]  # the last field: `StatusEncoder` inserts them at the end
 
     @property

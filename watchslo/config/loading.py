@@ -217,6 +217,8 @@ _EXAMPLES = {  # for the keys without a default
     "certFile": "certFile: /tls/tls.crt",
     "keyFile": "keyFile: /tls/tls.key",
     "by": "by: namespace",
+    "name": "name: kube-scheduler",
+    "url": "url: https://10.0.0.7:10259/metrics",
     "index": "index: ${POD_NAME}",
     "count": "count: 3",
 }

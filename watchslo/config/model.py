@@ -6,8 +6,9 @@ from itertools import chain
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from watchslo.config.sections.client import ClientConfig
 from watchslo.config.sections.clock import ClockConfig, slowest_interval
 from watchslo.config.sections.guarantees import GuaranteesConfig
 from watchslo.config.sections.kubernetes import KubernetesConfig
@@ -28,6 +29,7 @@ from watchslo.reaction.resources import PODS, SLICES, WORKLOADS
 
 _NODE = re.compile(r"(?:^|,)spec\.nodeName==?([^,]+)")
 _TICK_SHARE = 0.5  # of the requests to an apiserver, guaranteed to ticks
+_MOST_CLIENTS = 50  # each has up to 200 series, and its page is read every 10 s
 _REQUESTS_PER_AUDIT = 2  # a consistent list of nothing, and a short watch
 _BUILT_IN = (
     # Every cluster has these. Leases change often, so there are always samples. Secrets and ConfigMaps must be named
@@ -57,7 +59,8 @@ class Config(ConfigSection):
     seldom: it exposes only what is proven, and sends no requests that only estimates need. `metrics` is the level of
     detail with `mode: cluster`.
     `quantiles` of rolling windows are exposed; by default, 0.5 and 0.99, and with `metrics: full` also 0.9.
-    `reference` names a resource of `watch`: its watches have `reference: true`.
+    `reference` names a resource of `watch`: its watches have `reference: true`. `clients` are the programs with
+    informers whose caches are timed.
     """
 
     cluster: Text | None = None
@@ -67,6 +70,7 @@ class Config(ConfigSection):
     exclude: tuple[ResourceName, ...] = ()
     reference: ResourceName | None = None
     reactions: ReactionsConfig = ReactionsConfig()
+    clients: tuple[ClientConfig, ...] = Field(default=(), max_length=_MOST_CLIENTS)
     shard: ShardConfig = ShardConfig()
     clock: ClockConfig = ClockConfig()
     objective: ObjectiveConfig = ObjectiveConfig()
@@ -90,6 +94,14 @@ class Config(ConfigSection):
             if count > 1:
                 raise ValueError(f"{count} entries are named {label}; give each its own `name`")
         return watches
+
+    @field_validator("clients")
+    @classmethod
+    def _check_clients(cls, clients: tuple[ClientConfig, ...]) -> tuple[ClientConfig, ...]:
+        for name, count in Counter(client.name for client in clients).items():
+            if count > 1:
+                raise ValueError(f"{count} entries are named {name}; give each its own `name`")
+        return clients
 
     @model_validator(mode="after")
     def _check_sections(self) -> Self:
@@ -122,6 +134,8 @@ class Config(ConfigSection):
             raise ValueError("`reference` is not shown with `mode: node`; remove one or the other")
         if "reactions" in self.model_fields_set and self.reactions.resources != "none":
             raise ValueError("`reactions` are not shown with `mode: node`; remove one or the other")
+        if self.clients:
+            raise ValueError("`clients` are not shown with `mode: node`; remove one or the other")
         if self.kubernetes.apiserver_metrics:
             raise ValueError(
                 "`kubernetes.apiserverMetrics` is evidence for causes, which `mode: node` leaves out; "

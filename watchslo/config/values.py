@@ -192,6 +192,23 @@ def parse_collector(value: str) -> str:
     return value.rstrip("/")
 
 
+def parse_client_name(value: str) -> str:
+    """Return the name of a client, which is a label of metrics."""
+    if not _SELECTOR_VALUE.fullmatch(value):
+        raise ValueError(f"{value} is not a name; write letters, digits, and `-`, `_`, `.` within")
+    return value
+
+
+def parse_metrics_url(value: str) -> str:
+    """Return the URL of a page of metrics."""
+    parts = _url_parts(value, "a page of metrics", "https://10.0.0.7:10257/metrics")
+    if parts.username is not None:
+        raise ValueError("the URL has a user; remove the user, and write authorization: kubernetes to send a token")
+    if not parts.path.strip("/"):
+        raise ValueError(f"{value} has no path; write for example {value.rstrip('/')}/metrics")
+    return value
+
+
 def _url_parts(value: str, what: str, example: str) -> SplitResult:
     """Return the parts of a URL for HTTP or HTTPS."""
     try:
@@ -292,6 +309,8 @@ SelectorKey = Annotated[str, AfterValidator(parse_selector_key)]
 SelectorValue = Annotated[str, AfterValidator(parse_selector_value)]
 ShardSelector = Annotated[str, AfterValidator(parse_shard_selector)]
 CollectorUrl = Annotated[str, AfterValidator(parse_collector)]
+ClientName = Annotated[str, AfterValidator(parse_client_name)]
+MetricsUrl = Annotated[str, AfterValidator(parse_metrics_url)]
 PageUrl = Annotated[str, AfterValidator(parse_page)]
 Text = Annotated[str, Field(min_length=1)]
 

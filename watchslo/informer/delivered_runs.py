@@ -42,8 +42,13 @@ class DeliveredRuns:
             del column[:]
 
     def begin_later(self) -> None:
-        """Forget everything: the watch missed something, and everything after its next event is known."""
+        """Forget everything: the watch missed something, and everything after its next event or bookmark is known."""
         self.begin(AFTER_ALL)
+
+    def mark(self, revision: int) -> None:
+        """Note a bookmark: what comes after it is known again."""
+        if self.floor == AFTER_ALL:
+            self.floor = revision
 
     def add(self, received: float, revisions: Sequence[int]) -> None:
         """Add the ascending revisions of a batch. This runs for every batch."""

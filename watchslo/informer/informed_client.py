@@ -4,14 +4,14 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from watchslo.informer.judgement import JudgedStore, NotJudged, OwnWatch, StoreVerdict, judge
+from watchslo.informer.judgement import JudgedStore, NotJudged, OwnWatch, judge
 from watchslo.informer.page import InformerPage
 from watchslo.informer.plurals import informer_plurals
 from watchslo.model import Interval, Resource
-from watchslo.snapshot import ClientReading, InformerReading
+from watchslo.snapshot import ClientReading, InformerReading, StoreVerdict
 
 MOST_RESOURCES = 64  # of a client: three series of each, and three of its pages, are at most 200
-WAITING_SECONDS = 60.0  # for a tick after a page; then it is judged as far as possible
+WAITING_SECONDS = 60.0  # for a tick after a page; then what other clocks date is judged
 MOST_WAITING = 8  # pages of a client
 STALE_SECONDS = 36.0  # two reads have failed by then: the page says nothing of the present
 _WORST_FIRST = (StoreVerdict.STALE, StoreVerdict.CURRENT, StoreVerdict.UNKNOWN)
@@ -43,8 +43,8 @@ class _JudgedPage:
             InformerReading(
                 group=resource.group,
                 resource=resource.plural,
-                verdict=_worst(store.verdict for store in self.stores[resource]).value,
-                age=_worst_age(self.stores[resource]),
+                verdict=_worst(store.verdict for store in self.stores[resource]),
+                staleness=_highest(self.stores[resource]),
                 queued=self.queued.get(resource),
             )
             for resource in shown
@@ -96,7 +96,7 @@ class InformedClient:
             client=self.name,
             reads=dict(self._reads),
             informers=last.readings() if last else (),
-            unknown={reason.value: count for reason, count in last.unknown.items()} if last else None,
+            unknown={reason.value: count for reason, count in last.unknown.items()} if last else {},
             obstacle=obstacle,
         )
 
@@ -110,7 +110,7 @@ def _worst(verdicts: Iterable[StoreVerdict]) -> StoreVerdict:
     return next((verdict for verdict in _WORST_FIRST if verdict in found), StoreVerdict.UNKNOWN)
 
 
-def _worst_age(stores: Iterable[JudgedStore]) -> Interval | None:
-    """Return the bounds of the highest age; None if none is known."""
-    ages = [store.age for store in stores if store.age is not None]
-    return Interval(max(age.lower for age in ages), max(age.upper for age in ages)) if ages else None
+def _highest(stores: Iterable[JudgedStore]) -> Interval | None:
+    """Return the bounds of the highest staleness; None if none is known."""
+    known = [store.staleness for store in stores if store.staleness is not None]
+    return Interval(max(each.lower for each in known), max(each.upper for each in known)) if known else None

@@ -1,8 +1,8 @@
-"""How old the cache of an informer is, by a page that shows its revision and by our own watch of the same resource.
+"""How stale the cache of an informer is, by a page that shows its revision and by our own watch of the same resource.
 
-Theory of operation. A page asked for at s and complete at e shows that a cache has reached revision S. Its age is the
-time since the first event after S was committed: it lacks that event, and everything it has is older. Our own watch
-knows that event, and the revision clock bounds its commit. So the age is at least s - latest(commit), and at most
+Theory of operation. A page asked for at s and complete at e shows that a cache has reached revision S. Its staleness is
+the time since the first event after S was committed: it lacks that event, and everything it has is older. Our own watch
+knows that event, and the revision clock bounds its commit. So the staleness is at least s - latest(commit), and at most
 e - earliest(commit). If our watch had received no event after S before s, the cache lacks nothing that is known, and
 the lower bound is 0: a resource without events is never stale, and what the server withholds from everyone is not held
 against the client.
@@ -21,18 +21,11 @@ from watchslo.informer.delivered_runs import DeliveredRuns, MissedEvent
 from watchslo.informer.page import InformerPage
 from watchslo.model import Interval, Measure, Resource
 from watchslo.own_metrics.history import REVISION_MODULUS
-
-
-class StoreVerdict(StrEnum):
-    """Whether a cache is in time."""
-
-    CURRENT = "current"
-    STALE = "stale"  # our own watch had an event, which it lacks, for longer than the threshold
-    UNKNOWN = "unknown"
+from watchslo.snapshot import StoreVerdict
 
 
 class NotJudged(StrEnum):
-    """Why the age of a cache is unknown."""
+    """Why the staleness of a cache is unknown."""
 
     UNWATCHED = "unwatched"  # no watch of all objects of the resource runs here
     OWN_WATCH = "own_watch"  # our own watch is not dated, or not known to be current
@@ -63,10 +56,10 @@ class OwnWatch:
 
 @dataclass(frozen=True, slots=True)
 class JudgedStore:
-    """The bounds of the age of a cache in seconds, None if nothing is known; `reason` says why it is not judged."""
+    """How stale a cache is, in seconds, None if nothing is known; `reason` says why it is not judged."""
 
     verdict: StoreVerdict
-    age: Interval | None = None
+    staleness: Interval | None = None
     reason: NotJudged | None = None
 
 
@@ -98,18 +91,18 @@ def _revision(shown: int, page: InformerPage, own: OwnWatch) -> int | NotJudged:
 
 
 def _judge_missed(missed: MissedEvent, page: InformerPage, own: OwnWatch, *, is_selected: bool) -> JudgedStore:
-    age = _age(missed, page, own.measure)
+    staleness = _staleness(missed, page, own.measure)
     if is_selected:
-        upper = Interval(0.0, age.upper)
-        is_current = age.upper <= own.threshold
+        upper = Interval(0.0, staleness.upper)
+        is_current = staleness.upper <= own.threshold
         return JudgedStore(StoreVerdict.CURRENT, upper) if is_current else _unknown(NotJudged.SELECTED, upper)
     if page.began - missed.received > own.threshold:
-        return JudgedStore(StoreVerdict.STALE, age)
-    return _unknown(NotJudged.BEGINNING) if missed.oldest is None else JudgedStore(StoreVerdict.CURRENT, age)
+        return JudgedStore(StoreVerdict.STALE, staleness)
+    return _unknown(NotJudged.BEGINNING) if missed.oldest is None else JudgedStore(StoreVerdict.CURRENT, staleness)
 
 
-def _age(missed: MissedEvent, page: InformerPage, measure: Measure) -> Interval:
-    """Return the bounds of the time since the commit of an event that a cache lacks, in seconds."""
+def _staleness(missed: MissedEvent, page: InformerPage, measure: Measure) -> Interval:
+    """Return the bounds of the time since the commit of an event that a cache lacks."""
     oldest = missed.newest if missed.oldest is None else missed.oldest
     bounds = measure(np.array([oldest, missed.newest]), np.full(2, missed.received))
     earliest, latest = -math.inf, missed.received  # it was committed before it arrived
@@ -121,5 +114,5 @@ def _age(missed: MissedEvent, page: InformerPage, measure: Measure) -> Interval:
     return Interval(max(0.0, lower), max(0.0, page.ended - earliest))
 
 
-def _unknown(reason: NotJudged, age: Interval | None = None) -> JudgedStore:
-    return JudgedStore(StoreVerdict.UNKNOWN, age, reason)
+def _unknown(reason: NotJudged, staleness: Interval | None = None) -> JudgedStore:
+    return JudgedStore(StoreVerdict.UNKNOWN, staleness, reason)

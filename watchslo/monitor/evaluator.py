@@ -101,6 +101,7 @@ class Evaluator:
         for clock in self._watches.clocks:
             await slices.run(clock.sealer.collect())
         self._watches.reactions.update()
+        await slices.run(self._watches.informers.update())
         await self._watches.compare_peers(slices)  # by what was just collected
         watches = self._watches.all
         await slices.run(rounds(await self._update(watches, slices, unjudgeable=unjudgeable)))

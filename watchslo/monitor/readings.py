@@ -84,15 +84,14 @@ class SnapshotBuilder:
             watches=tuple(watches),
             causes=causes,
             reactions=tuple(self._watches.reactions.readings(self._cache_proof)),
+            clients=tuple(self._watches.informers.readings()),
         )
 
     def _cache_proof(self, watch: MonitoredWatch) -> CacheProof | None:
         """Return up to when the cache behind a watch was complete; None if the watch may withhold events."""
-        now, health = time.monotonic(), self._watches.health(watch)
-        is_stalled = health.stalled_for(now, watch.session.revision) is not None
-        if not watch.session.up or is_stalled or watch.identity.apiserver.unresponsive_for(now) is not None:
+        if not self._watches.is_current(watch):
             return None
-        at = health.proven.at
+        at = self._watches.health(watch).proven.at
         return CacheProof(-math.inf if at is None else at, watch.session.newest_event or 0)
 
     def refresh(self, snapshot: Snapshot) -> Snapshot:

@@ -29,6 +29,7 @@ from watchslo.monitor.checks.peers import PeerComparison
 from watchslo.monitor.checks.witness_reader import WitnessReader
 from watchslo.monitor.clocks.domain_clock import DomainClock
 from watchslo.monitor.clocks.sealer import Sealer
+from watchslo.monitor.informers.informer_set import InformerSet
 from watchslo.monitor.protocol.desired import DesiredWatch
 from watchslo.monitor.protocol.watch_identity import WatchIdentity
 from watchslo.monitor.reactions.reaction_set import ReactionSet
@@ -90,7 +91,10 @@ class WatchSet:
             self.runs, lambda watch: self._served[watch.identity.apiserver.name].auditor
         )
         self.witness_reader = WitnessReader(self._reread, apiservers, self._auditor_of, lag.tainted, random)
-        self.metrics_reader = MetricsReader(lambda: [*apiservers.members.values()], lambda: self.all, random)
+        self.informers = InformerSet(tasks, apiservers.credentials, self.is_current, random)
+        self.metrics_reader = MetricsReader(
+            lambda: [*apiservers.members.values()], lambda: self.all, self.informers.take_of_apiserver, random
+        )
         self.assignment: ClockAssignment | None = None
         self.reactions = ReactionSet(tasks, lag, random)
         self.ended = 0  # watches, so far
@@ -138,6 +142,7 @@ class WatchSet:
             "guarantees",
             "witness_reads",
             "metrics_page",
+            *self.informers.tasks,
             *((work, name) for name in self._served for work in PROBING),
         ]
 
@@ -158,6 +163,14 @@ class WatchSet:
     def health(self, watch: MonitoredWatch) -> Health:
         """Return what audits found of a watch that runs."""
         return self._served[watch.identity.apiserver.name].auditor.health(watch)
+
+    def is_current(self, watch: MonitoredWatch) -> bool:
+        """Return True if a watch runs and is not known to withhold events."""
+        if not self.runs(watch):
+            return False
+        now = time.monotonic()
+        is_stalled = self.health(watch).stalled_for(now, watch.session.revision) is not None
+        return watch.session.up and not is_stalled and watch.identity.apiserver.unresponsive_for(now) is None
 
     def headroom(self, watch: MonitoredWatch) -> HeadroomReading | None:
         """Return the headroom of the resource of a watch that runs; None if it is not known."""
@@ -205,6 +218,7 @@ class WatchSet:
                 if label not in self._served[name].watches:
                     self._start(apiserver, label, desired[label])
         await self.reactions.settle(self._config, self.all)
+        await self.informers.settle(self._config, self.all)
 
     async def _end_others(
         self, desired: Mapping[str, DesiredWatch], members: Mapping[str, Apiserver], reason: Reason

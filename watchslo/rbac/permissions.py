@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from watchslo.config.model import Config
 from watchslo.kube.call import ABSENT_NAME
@@ -62,6 +63,7 @@ CLUSTER_NAME = Feature("cluster name", "optional: to name the cluster by a uid, 
 APISERVER_METRICS = Feature(
     "kubernetes.apiserverMetrics", "to read the metrics that apiservers publish of themselves, as evidence for causes"
 )
+CLIENTS = Feature("clients", "to read the metrics of programs with informers, which ask an apiserver for permission")
 REVIEWS = Feature("server.authorization: kubernetes", "to check the token and the permissions of a reader")
 
 
@@ -81,6 +83,9 @@ def required_permissions(config: Config, watched: Iterable[Permission]) -> Itera
         yield Permission(PermissionScope("", "namespaces", name="kube-system"), frozenset({"get"}), CLUSTER_NAME)
     if config.kubernetes.apiserver_metrics:
         yield Permission(PermissionScope(path=METRICS_PATH), frozenset({"get"}), APISERVER_METRICS)
+    for client in config.clients:
+        if client.authorization == "kubernetes":
+            yield Permission(PermissionScope(path=urlsplit(client.url).path), frozenset({"get"}), CLIENTS)
     if config.server.authorization == "kubernetes":
         for group, resource in (
             ("authentication.k8s.io", "tokenreviews"),

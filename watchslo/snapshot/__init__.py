@@ -23,7 +23,7 @@ from watchslo.snapshot.figures import (
     TrackReading,
     WindowReading,
 )
-from watchslo.snapshot.informers import ClientReading, InformerReading
+from watchslo.snapshot.informers import ClientReading, InformerReading, StoreVerdict
 from watchslo.snapshot.monitor import BuildReading, IncompleteGroup, MonitorReading, ShardReading, WitnessReading
 from watchslo.snapshot.reactions import ReactionReading, ReactionStep
 from watchslo.snapshot.snapshot import Snapshot
@@ -97,6 +97,7 @@ __all__ = [
     "ShardReading",
     "Snapshot",
     "StorageKind",
+    "StoreVerdict",
     "TickerReading",
     "TimeTravelReading",
     "TrackReading",

@@ -1,23 +1,32 @@
 """Readings of the informers of other programs: how old their caches are."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 
 from watchslo.model import Interval
+
+
+class StoreVerdict(StrEnum):
+    """Whether a cache is in time."""
+
+    CURRENT = "current"
+    STALE = "stale"  # our own watch had an event, which it lacks, for longer than the threshold
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
 class InformerReading:
     """The caches of one resource in one client, of which the worst counts.
 
-    `age` bounds for how many seconds they have lacked an event; None if nothing is known. `queued` items wait for a
-    handler, as the client says; None if it does not.
+    `staleness` bounds for how many seconds they have lacked an event; None if nothing is known. `queued` items wait for
+    a handler, as the client says; None if it does not.
     """
 
     group: str
     resource: str
-    verdict: str
-    age: Interval | None = None
+    verdict: StoreVerdict
+    staleness: Interval | None = None
     queued: int | None = None
 
 
@@ -32,5 +41,5 @@ class ClientReading:
     client: str
     reads: Mapping[str, int]
     informers: tuple[InformerReading, ...] = ()
-    unknown: Mapping[str, int] | None = None
+    unknown: Mapping[str, int] = field(default_factory=dict)
     obstacle: str | None = None

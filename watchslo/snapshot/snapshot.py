@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from watchslo.snapshot.apiservers import ApiserverReading
 from watchslo.snapshot.causes import CauseReading
 from watchslo.snapshot.clocks import DomainReading
+from watchslo.snapshot.informers import ClientReading
 from watchslo.snapshot.monitor import MonitorReading
 from watchslo.snapshot.reactions import ReactionReading
 from watchslo.snapshot.verdicts import OverallVerdict
@@ -28,3 +29,4 @@ class Snapshot:
     causes: tuple[CauseReading, ...] = ()
     overall: OverallVerdict | None = None
     reactions: tuple[ReactionReading, ...] = ()
+    clients: tuple[ClientReading, ...] = ()

@@ -44,6 +44,13 @@ def test_watch_that_missed_something_knows_what_comes_after_its_next_event(deliv
     assert delivered.after(20) == MissedEvent(21, 21, 2.0)
 
 
+def test_bookmark_shows_from_where_on_everything_is_known(delivered: DeliveredRuns) -> None:
+    delivered.begin_later()
+    delivered.mark(30)
+    delivered.mark(40)
+    assert delivered.floor == 30
+
+
 def test_oldest_runs_are_forgotten(delivered: DeliveredRuns, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivered_runs, "MOST_RUNS", 4)
     monkeypatch.setattr(delivered_runs, "FORGOTTEN_RUNS", 2)

@@ -9,7 +9,7 @@ from watchslo.informer import informed_client
 from watchslo.informer.informed_client import STALE_SECONDS, WAITING_SECONDS, InformedClient
 from watchslo.informer.page import InformerKey, InformerPage
 from watchslo.model import Interval, Resource
-from watchslo.snapshot import ClientReading, InformerReading
+from watchslo.snapshot import ClientReading, InformerReading, StoreVerdict
 
 NEVER = {"current": 0, "stale": 0, "unknown": 0}
 
@@ -36,7 +36,7 @@ def test_page_is_judged_once_a_tick_has_passed_it(ours: OurWatch, client: Inform
     client.add(page(45))
     assert settle(client, 101.0, [ours.own]) == ClientReading("manager", NEVER)
     ours.tick(101.0, 50)
-    current = InformerReading("", "pods", "current", Interval(0.0, 0.0))
+    current = InformerReading("", "pods", StoreVerdict.CURRENT, Interval(0.0, 0.0))
     assert settle(client, 102.0, [ours.own]) == ClientReading("manager", NEVER | {"current": 1}, (current,), {})
 
 
@@ -56,8 +56,8 @@ def test_worst_cache_counts_for_its_resource_and_for_the_page(ours: OurWatch, cl
     assert found.unknown == {"empty": 1}
     (informer,) = found.informers
     assert (informer.verdict, informer.queued) == ("stale", 7)
-    assert informer.age is not None
-    assert informer.age.lower == pytest.approx(15.0)
+    assert informer.staleness is not None
+    assert informer.staleness.lower == pytest.approx(15.0)
 
 
 def test_naive_plural_of_a_resource_is_understood(ours: OurWatch, client: InformedClient) -> None:
@@ -67,7 +67,7 @@ def test_naive_plural_of_a_resource_is_understood(ours: OurWatch, client: Inform
     elsewhere = naive._replace(group="example.com")
     client.add(pages({naive: 45, elsewhere: 45}, {naive: 1, elsewhere: 9}))
     found = settle(client, 102.0, [ours.own, ours.of(INGRESS_CLASSES)])
-    assert found.informers == (InformerReading(group, "ingressclasses", "current", Interval(0.0, 0.0), 1),)
+    assert found.informers == (InformerReading(group, "ingressclasses", StoreVerdict.CURRENT, Interval(0.0, 0.0), 1),)
     assert found.unknown == {"unwatched": 1}
 
 
@@ -83,7 +83,7 @@ def test_queue_of_an_informer_without_a_revision_is_shown(ours: OurWatch, client
     ours.tick(101.0, 50)
     client.add(page(queued=4))
     found = settle(client, 102.0, [ours.own])
-    assert found.informers == (InformerReading("", "pods", "unknown", None, 4),)
+    assert found.informers == (InformerReading("", "pods", StoreVerdict.UNKNOWN, None, 4),)
     assert found.reads == NEVER | {"unknown": 1}
 
 
@@ -93,8 +93,8 @@ def test_informer_with_selectors_is_named_as_kubectl_names_its_resource(ours: Ou
     client.add(page(35))
     found = settle(client, 102.0, [ours.own])
     assert found.unknown == {"selected": 1}
-    assert found.informers[0].age is not None
-    assert found.informers[0].age.lower == 0.0
+    assert found.informers[0].staleness is not None
+    assert found.informers[0].staleness.lower == 0.0
 
 
 def test_failed_read_is_counted_and_the_last_page_becomes_too_old(ours: OurWatch, client: InformedClient) -> None:
@@ -105,7 +105,7 @@ def test_failed_read_is_counted_and_the_last_page_becomes_too_old(ours: OurWatch
     assert client.reading(100.1 + STALE_SECONDS, "No answer.").obstacle == "No answer."
     assert client.reading(100.1 + STALE_SECONDS).informers
     gone = client.reading(100.2 + STALE_SECONDS)
-    assert (gone.informers, gone.unknown) == ((), None)
+    assert (gone.informers, gone.unknown) == ((), {})
     assert gone.reads == NEVER | {"current": 1, "unknown": 1}
 
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from tests.unit.informer.cluster import PODS, OurWatch, page
 from watchslo.clock.domain import Horizon
 from watchslo.informer.delivered_runs import DeliveredRuns
-from watchslo.informer.judgement import JudgedStore, NotJudged, OwnWatch, StoreVerdict, judge
+from watchslo.informer.judgement import JudgedStore, NotJudged, OwnWatch, judge
 from watchslo.model import Bounds, FloatArray, IntArray, Interval, Measure
+from watchslo.snapshot import StoreVerdict
 
 
 @pytest.fixture
@@ -36,26 +37,26 @@ def test_cache_that_has_the_newest_event_is_current_however_long_nothing_happene
 def test_age_counts_from_the_commit_of_the_first_event_that_the_cache_lacks(ours: OurWatch) -> None:
     stale = judge(35, page(began=100.0, seconds=0.5), ours.own, is_selected=False)
     assert stale.verdict is StoreVerdict.STALE
-    assert stale.age is not None
-    assert stale.age.lower == pytest.approx(100.0 - 84.5), "it was committed before it arrived"
-    assert stale.age.upper == pytest.approx(100.5 - 84.0), "the tick at 84 s did not have it"
+    assert stale.staleness is not None
+    assert stale.staleness.lower == pytest.approx(100.0 - 84.5), "it was committed before it arrived"
+    assert stale.staleness.upper == pytest.approx(100.5 - 84.0), "the tick at 84 s did not have it"
 
 
 def test_event_that_our_watch_had_for_less_than_the_threshold_makes_no_cache_stale(ours: OurWatch) -> None:
     ours.deliver(99.25, 48)
     found = judge(45, page(), ours.own, is_selected=False)
     assert found.verdict is StoreVerdict.CURRENT
-    assert found.age is not None
-    assert found.age.lower == pytest.approx(15 - 0.01, abs=0.02), "the server was late: the tick at 85 s had it"
+    assert found.staleness is not None
+    assert found.staleness.lower == pytest.approx(15 - 0.01, abs=0.02), "the server was late: the tick at 85 s had it"
 
 
 def test_event_that_our_watch_received_after_the_page_was_asked_for_has_an_upper_bound_only(ours: OurWatch) -> None:
     ours.deliver(100.05, 48)
     found = judge(45, page(), ours.own, is_selected=False)
     assert found.verdict is StoreVerdict.CURRENT
-    assert found.age is not None
-    assert found.age.lower == 0.0
-    assert found.age.upper > 10.0
+    assert found.staleness is not None
+    assert found.staleness.lower == 0.0
+    assert found.staleness.upper > 10.0
 
 
 def test_revisions_are_compared_by_their_last_digits() -> None:
@@ -104,12 +105,12 @@ def test_cache_from_before_our_watch_is_stale_if_it_lacks_what_our_watch_has_had
 def test_informer_with_selectors_has_an_upper_bound_only(ours: OurWatch) -> None:
     late = judge(35, page(), ours.own, is_selected=True)
     assert (late.verdict, late.reason) == (StoreVerdict.UNKNOWN, NotJudged.SELECTED)
-    assert late.age is not None
-    assert late.age.lower == 0.0
-    assert late.age.upper == pytest.approx(16.1)
+    assert late.staleness is not None
+    assert late.staleness.lower == 0.0
+    assert late.staleness.upper == pytest.approx(16.1)
     ours.threshold = 20.0
     found = judge(35, page(), ours.own, is_selected=True)
-    assert (found.verdict, found.age) == (StoreVerdict.CURRENT, late.age)
+    assert (found.verdict, found.staleness) == (StoreVerdict.CURRENT, late.staleness)
 
 
 # --- a property -------------------------------------------------------------------------------------------------------
@@ -181,10 +182,10 @@ def test_bounds_contain_the_true_age(
     horizon = Horizon(began + seconds, FIRST + len(commits))
     own = OwnWatch(PODS, delivered, 0.5, horizon, measure_by([commit.at for commit in commits], spread))
     found = judge(store, page(store, began, seconds), own, is_selected=False)
-    assert found.age is not None
-    assert found.age.lower <= truth + 1e-9
+    assert found.staleness is not None
+    assert found.staleness.lower <= truth + 1e-9
     if is_complete:
-        assert truth <= found.age.upper + 1e-9
+        assert truth <= found.staleness.upper + 1e-9
     if not lacks:
         assert found.verdict is StoreVerdict.CURRENT, "a cache that has everything is never stale"
     if found.verdict is StoreVerdict.STALE:

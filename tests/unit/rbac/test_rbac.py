@@ -71,6 +71,8 @@ def in_namespaces(*namespaces: str | None) -> dict[str, Any]:
 PODS = watching("pods")
 ALL = watching("*")
 SECRETS = RbacOptions(include_secrets=True)
+WITH_TOKEN = {"name": "a", "url": "https://a/metrics", "authorization": "kubernetes"}
+WITHOUT_TOKEN = {"name": "c", "url": "https://c/own"}
 FEATURES = watching("events", "leases.coordination.k8s.io", "endpointslices.discovery.k8s.io")
 
 
@@ -85,6 +87,7 @@ def found_permissions() -> dict[str, set[str]]:
         "namespace web, with ticks in default": permissions(**in_namespaces("web"), clock={"namespace": "default"}),
         "what other features need": permissions(**EACH, **FEATURES),
         "metrics of apiservers": permissions(**PODS, kubernetes={"apiserverMetrics": True}),
+        "metrics of programs": permissions(**PODS, clients=[WITH_TOKEN, {**WITH_TOKEN, "name": "b"}, WITHOUT_TOKEN]),
         "known storage": permissions(**PODS, clock={"storage": "etcd"}),
         "no probes": permissions(**PODS, limits={"probesPerSecond": 0}),
         "each apiserver": permissions(**EACH, **PODS, clock={"namespace": "quiet"}),
@@ -120,6 +123,7 @@ def test_roles_of_a_configuration_with_all_features(golden: Golden) -> None:
     configuration = EACH | {"watch": [{"resource": "*"}, {"resource": "pods", "namespace": "web", "name": "web"}]}
     configuration |= {"clock": {"namespace": "quiet"}, "server": {"authorization": "kubernetes"}}
     configuration |= {"kubernetes": {"apiservers": "each", "apiserverMetrics": True}}
+    configuration |= {"clients": [WITH_TOKEN]}
     options = RbacOptions("monitoring", "late", include_secrets=True)
     golden("rbac-everything.yaml", text(CLUSTER, options, **configuration))
 

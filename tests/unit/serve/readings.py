@@ -14,6 +14,7 @@ from watchslo.snapshot import (
     CacheReading,
     Cause,
     CauseReading,
+    ClientReading,
     Confidence,
     DelayBreakdown,
     DelayPart,
@@ -28,6 +29,7 @@ from watchslo.snapshot import (
     HistogramReading,
     Hop,
     HopReading,
+    InformerReading,
     ListReading,
     MonitorReading,
     NativeBuckets,
@@ -43,6 +45,7 @@ from watchslo.snapshot import (
     SessionReading,
     Snapshot,
     StorageKind,
+    StoreVerdict,
     TickerReading,
     TimeTravelReading,
     TrackReading,
@@ -404,6 +407,21 @@ MONITOR = MonitorReading(
     witnesses=WitnessReading(announced=2, reached=1, why="The apiserver cannot be reached."),
     instance=InstanceName(cluster="prod-eu", host="watchslo-0"),
 )
+MANAGER = ClientReading(
+    client="kube-controller-manager",
+    reads={"current": 100, "stale": 3, "unknown": 1},
+    informers=(
+        InformerReading("apps", "deployments", StoreVerdict.STALE, Interval(10.0, 10.25), 120),
+        InformerReading("", "pods", StoreVerdict.CURRENT, Interval(0.0, 0.0), 0),
+        InformerReading("batch", "jobs", StoreVerdict.STALE, Interval(600.0, math.inf)),
+    ),
+    unknown={"unwatched": 56},
+)
+SCHEDULER = ClientReading(
+    client="kube-scheduler",
+    reads={"current": 0, "stale": 0, "unknown": 7},
+    obstacle="https://10.0.0.7:10259 refuses its page.",
+)
 SCHEDULED = ReactionReading(
     group="",
     resource="pods",
@@ -439,6 +457,7 @@ SNAPSHOT = Snapshot(
     causes=(BEHIND, STUCK),
     overall=OverallVerdict.STALLED,
     reactions=(SCHEDULED, OBSERVED),
+    clients=(MANAGER, SCHEDULER),
 )
 EMPTY = Snapshot(
     at_wall=1_700_000_001.0,

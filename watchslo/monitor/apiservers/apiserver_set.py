@@ -74,6 +74,11 @@ class ApiserverSet:
             await self._credentials.close()
 
     @property
+    def credentials(self) -> CredentialSource:
+        """The credentials that all of them share."""
+        return self._credentials
+
+    @property
     def all(self) -> tuple[Apiserver, ...]:
         """The members, the service and the witnesses."""
         return (*self._asked, *self.witnesses.all.values())

@@ -8,11 +8,13 @@ from functools import partial
 
 import structlog
 
+from watchslo.informer.page import INFORMER_SERIES
 from watchslo.monitor.apiservers.apiserver import Apiserver
 from watchslo.monitor.tasks.failure_log import FailureLog
 from watchslo.monitor.tasks.slices import WorkSlices
 from watchslo.monitor.tasks.task_supervisor import contain
 from watchslo.monitor.watches.monitored_watch import MonitoredWatch
+from watchslo.own_metrics.families import LINES
 from watchslo.own_metrics.history import PageHistory
 from watchslo.own_metrics.line_filter import MOST_KEPT_BYTES, LineFilter
 from watchslo.own_metrics.page import MetricsPage, parse_page
@@ -20,10 +22,14 @@ from watchslo.snapshot import ApiserverMetricsReading
 from watchslo.watch.failure import Action, Failure, Reason, because
 from watchslo.watch.missing_right import MissingRight
 
+OF_INFORMERS = tuple(INFORMER_SERIES)
+WANTED = frozenset((*LINES, *INFORMER_SERIES))
 READ_SECONDS = 15.0
 FIRST_SECONDS = 5.0  # within which an apiserver is read first: instances do not all ask at once
 LOOK_SECONDS = 1.0
 REFUSED_SECONDS = 300.0  # until an apiserver is asked again that refuses
+TakeInformers = Callable[[str, Iterable[bytes], float, float], object]
+"""Takes the name of an apiserver and what its page says of its informers; when it was asked for, and complete."""
 GARBLED = "{} lines of the page of the metrics could not be read, and are left out."
 UNKNOWN_PAGE = "The page of the metrics has none of the families that a kube-apiserver has."
 LONG_LINES = f"More than {MOST_KEPT_BYTES // 2**20} MiB of the page are of the families that are read."
@@ -41,14 +47,19 @@ class _MetricsState:
 
 
 class MetricsReader:
-    """Reads `/metrics` of each of the apiservers; it owns their last pages, and `reading` returns what they show."""
+    """Reads `/metrics` of each of the apiservers; it owns their last pages, and `reading` returns what they show.
+
+    What they say of their own informers is passed to `take_informers`.
+    """
 
     def __init__(
         self,
         apiservers: Callable[[], Iterable[Apiserver]],
         watches: Callable[[], Iterable[MonitoredWatch]],
+        take_informers: TakeInformers,
         random: Callable[[], float],
     ) -> None:
+        self._take_informers = take_informers
         self._apiservers = apiservers
         self._watches = watches
         self._random = random
@@ -104,7 +115,7 @@ class MetricsReader:
 
     async def _read_page(self, apiserver: Apiserver, pages: PageHistory) -> Failure | None:
         """Read a page and keep what it says; return what is wrong with it."""
-        kept, slices = LineFilter(), WorkSlices()
+        kept, slices, began = LineFilter(WANTED), WorkSlices(), time.monotonic()
 
         async def take(piece: bytes) -> None:
             kept.feed(piece)
@@ -114,8 +125,12 @@ class MetricsReader:
         if failure is not None:
             return failure
         kept.finish()
+        ended = time.monotonic()
+        of_informers = [line for line in kept.lines if line.startswith(OF_INFORMERS)]
+        self._take_informers(apiserver.name, of_informers, began, ended)
+        lines = [line for line in kept.lines if not line.startswith(OF_INFORMERS)]
         resources = {watch.identity.resource.key for watch in self._watches()}
-        page = await slices.run(parse_page(kept.lines, resources, time.monotonic(), time.time()))
+        page = await slices.run(parse_page(lines, resources, ended, time.time()))
         pages.add(page, kept.size)
         return _flaw(page, kept)
 

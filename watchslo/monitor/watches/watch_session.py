@@ -327,17 +327,17 @@ class WatchSession:
             case ListDone(revision=revision, took=took):
                 if fact.strategy not in LISTING_NOTHING:
                     self._listed = time.monotonic(), took
-                self.deliveries.delivered.begin(max(revision, self.revision or 0), listed=True)
+                self.deliveries.listed(max(revision, self.revision or 0))
                 self.bookmark = None
                 self._begin_at(revision)
             case BookmarkSeen(revision):
                 self.bookmark, self.bookmark_seen = revision, time.monotonic()
-                self.deliveries.delivered.mark(revision)
+                self.deliveries.mark(revision)
                 self.guarantees.check(Guarantee.BOOKMARKABLE)
                 self._statistics.mark(self.bookmark_seen, revision)
             case Unparsable() | Garbage():
                 self._statistics.track.unmeasured(UNPARSABLE, fact.count if isinstance(fact, Unparsable) else 0)
-                self.deliveries.delivered.begin_later()
+                self.deliveries.lost_line()
             case TimeTravel(back):
                 self._travelled(back)
             case TypesChecked(count):

@@ -10,6 +10,7 @@ from itertools import chain
 from watchslo.serve.metrics.apiserver import APISERVERS
 from watchslo.serve.metrics.clock import CLOCK
 from watchslo.serve.metrics.family import Detail, Family, Stability, Type
+from watchslo.serve.metrics.informers import INFORMERS
 from watchslo.serve.metrics.labels import WATCH, Label
 from watchslo.serve.metrics.latency import LATENCY, WINDOW_QUANTILES, window_quantiles
 from watchslo.serve.metrics.monitor import CAUSES, LATE_BEAT_SECONDS, MONITOR
@@ -34,6 +35,7 @@ __all__ = (
 SECTIONS = {
     "Latency and objectives": LATENCY,
     "Reactions": REACTIONS,
+    "Informers": INFORMERS,
     "Watches": WATCHES,
     "Lists and headroom": LISTS,
     "Gaps and stalls": MISSED,

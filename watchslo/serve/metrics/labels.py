@@ -14,6 +14,7 @@ from watchslo.snapshot import (
     ReactionStep,
     ReadUse,
     StorageKind,
+    StoreVerdict,
 )
 from watchslo.watch import audit
 from watchslo.watch.failure import LIST_FAILURES, CloseClass, Phase, Reason
@@ -107,6 +108,8 @@ READ_USE = Label("use", "what the read was for; `contradicted` if the ticks cont
 BURST_REASON = Label("reason", "why ticks were sent more often", tuple(BurstReason))
 STEP = Label("step", "what was asked for, and done", tuple(ReactionStep))
 NO_REACTION = Label("reason", "why there is no sample", tuple(Unmeasured))
+CLIENT = Label("client", "the program: its configured name, or `kube-apiserver/` and an apiserver")
+READ_VERDICT = Label("verdict", "the worst of all caches on the page", tuple(StoreVerdict))
 KIND = Label("kind", "the purpose of a request")
 STORAGE_KIND = Label("kind", "what the revisions of a storage are", tuple(StorageKind))
 CODE = Label("code", "HTTP status code of the answer, or the kind of failure if there was none")

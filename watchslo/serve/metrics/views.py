@@ -7,14 +7,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from watchslo.model import Interval
-from watchslo.serve.metrics.labels import APISERVER, DOMAIN, STEP, WATCH, Label
+from watchslo.serve.metrics.labels import APISERVER, CLIENT, DOMAIN, STEP, WATCH, Label
 from watchslo.snapshot import (
     ApiserverReading,
+    ClientReading,
     DelayBreakdown,
     DomainReading,
     ExcessReading,
     HeadroomReading,
     HistogramReading,
+    InformerReading,
     MonitorReading,
     QuantileReading,
     ReactionReading,
@@ -156,6 +158,25 @@ def per_reaction(read: Callable[[ReactionReading], Found], *labels: Label) -> Me
         lambda snapshot: snapshot.reactions,
         lambda reaction: (reaction.group, reaction.resource, reaction.step),
         read,
+    )
+
+
+def per_client(read: Callable[[ClientReading], Found], *labels: Label) -> MetricView:
+    """View with a point for each client, or several that differ in `labels`."""
+    return MetricView((CLIENT, *labels), lambda snapshot: snapshot.clients, lambda client: (client.client,), read)
+
+
+def per_informer(read: Callable[[InformerReading], Found], *labels: Label) -> MetricView:
+    """View with a point for each resource of each client, or several that differ in `labels`."""
+
+    def owners(snapshot: Snapshot) -> Sequence[tuple[str, InformerReading]]:
+        return [(client.client, informer) for client in snapshot.clients for informer in client.informers]
+
+    return MetricView(
+        (CLIENT, *WATCH[1:3], *labels),
+        owners,
+        lambda owner: (owner[0], owner[1].group, owner[1].resource),
+        lambda owner: read(owner[1]),
     )
 
 
