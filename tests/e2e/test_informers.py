@@ -1,5 +1,7 @@
 """How old is the cache of a client? A real program, whose connection is held up, exports how far it has come."""
 
+import contextlib
+import os
 import re
 import sys
 import time
@@ -9,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.assets import Assets
+from tests.support.assets import CONTROLLERS_OF, KUBE_APISERVER, Assets, controllers
 from tests.support.control_plane import ControlPlane, Etcd, Port
+from tests.support.controllers import DEPLOYMENTS
 from tests.support.daemon import LOOK_SECONDS, Daemon, Proxy, config_file, outside
 from tests.support.process import Process
 from tests.support.writer import Write, configmap
@@ -21,6 +24,8 @@ SHOWN_PORT = "9090"
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 SERVICES = "/api/v1/namespaces/default/services"
 NAME = "my-program"
+MANAGER = "kube-controller-manager"
+APISERVER = "kube-apiserver/service"
 READS = 3
 
 
@@ -129,3 +134,68 @@ def test_program_that_ends_is_reported_once_with_the_remedy(program: Process, da
     before = reads(daemon, "unknown")
     daemon.process.until(lambda: reads(daemon, "unknown") > before, "tried again", LOOK_SECONDS)
     assert len(daemon.log("client_page_failed")) == 1
+
+
+@contextlib.contextmanager
+def controller_manager(folder: Path, minor: str, plane: ControlPlane, url: str, port: int) -> Iterator[None]:
+    """Run a controller manager of this version, or of the current one, whose informers get everything through a URL.
+
+    It reviews the tokens of its readers elsewhere: otherwise its page would fail while that way is blocked.
+    """
+    programs = controllers(os.environ, minor if minor in CONTROLLERS_OF else KUBE_APISERVER.pins)
+    connected = [f"--kubeconfig={plane.kubeconfig(MANAGER, server=url)}"]
+    connected += [f"--{kind}-kubeconfig={plane.kubeconfig()}" for kind in ("authentication", "authorization")]
+    served = ["--bind-address=127.0.0.1", f"--secure-port={port}", f"--cert-dir={folder / 'manager'}"]
+    alone = ["--leader-elect=false", "--controllers=*,-serviceaccount-token-controller"]
+    signing = f"--service-account-private-key-file={plane.signing_key}"
+    process = Process(folder, MANAGER, [programs.controller_manager, *connected, *served, *alone, signing])
+    process.start()
+    try:
+        yield
+    finally:
+        process.kill()
+
+
+def until_known(daemon: Daemon, name: str, condition: Callable[[dict[str, str]], object], what: str) -> None:
+    """Wait until a condition holds for the verdicts on the caches of a client, by resource."""
+
+    def holds() -> bool:
+        said = next((client for client in daemon.status()["clients"] if client["client"] == name), None)
+        verdicts = {one["resource"]: one["verdict"] for one in said["informers"]} if said else {}
+        return bool(condition(verdicts))
+
+    daemon.process.until(holds, f"{name}: {what}", LOOK_SECONDS)
+
+
+def are_current(*resources: str) -> Callable[[dict[str, str]], bool]:
+    return lambda verdicts: all(verdicts.get(resource) == "current" for resource in resources)
+
+
+@pytest.mark.version("1.36")
+def test_caches_of_the_control_plane_are_known_since_1_37(
+    control_planes: Callable[[str], ControlPlane], minor: str, tmp_path: Path, port: int
+) -> None:
+    plane = control_planes(minor)
+    watches = [{"resource": name} for name in ("pods", "deployments.apps", "ingressclasses.networking.k8s.io")]
+    url = f"https://127.0.0.1:{port}/metrics"
+    manager = {"name": MANAGER, "url": url, "authorization": "kubernetes", "insecureSkipVerify": True}
+    config = config_file(tmp_path, watch=watches, clients=[manager], kubernetes={"apiserverMetrics": True})
+    with (
+        Proxy(tmp_path, "link", plane.url) as link,
+        controller_manager(tmp_path, minor, plane, link.url, port),
+        Daemon(tmp_path, "--config", config, "--kubeconfig", plane.kubeconfig()) as daemon,
+        plane.writer() as writer,
+    ):
+        if minor != "1.37":
+            assert "from 1.37 on" in daemon.until_said("client_page_failed", reason="garbage")["message"]
+            assert [client["client"] for client in daemon.status()["clients"]] == [MANAGER]
+            return
+        until_known(daemon, APISERVER, are_current("pods"), "current")
+        until_known(daemon, MANAGER, are_current("pods", "deployments", "ingressclasses"), "current")
+        with link.fault("hole-to-client"):
+            labels = {"app": "late"}
+            template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "a", "image": "none"}]}}
+            spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
+            writer.create(DEPLOYMENTS, {"metadata": {"name": "late"}, "spec": spec})
+            until_known(daemon, MANAGER, lambda verdicts: verdicts.get("deployments") == "stale", "stale")
+        until_known(daemon, MANAGER, are_current("pods", "deployments"), "current again")
