@@ -23,7 +23,8 @@ RUNBOOKS = "runbooks"
 def on_config(config: Any) -> Any:
     """Take the sections of the index as navigation, then the contributors' pages, then the runbooks."""
     docs = Path(config["docs_dir"])
-    runbooks = sorted(str(path.relative_to(docs)) for path in (docs / RUNBOOKS).glob("Watch*.md"))
+    pages = sorted(str(path.relative_to(docs)) for path in (docs / RUNBOOKS).glob("*.md"))
+    runbooks = [page for page in pages if page != f"{RUNBOOKS}/{INDEX}"]
     contributors = rules.inside((ROOT / CONTRIBUTING).read_text(), CONTRIBUTING, DOCS)
     further = {"Contribute": contributors, "Runbooks": [f"{RUNBOOKS}/{INDEX}", *runbooks]}
     sections = rules.sections((docs / INDEX).read_text()) | further
