@@ -36,8 +36,6 @@ COVERAGE = "apiserver_resource:watchslo_judged_windows:ratio_increase1d"
 GOOD_MINUTES_OF = "watchslo_good_minutes:ratio_rate1d"
 OF_APISERVERS_RECORDED = 'cluster=~"$cluster", apiserver=~"$apiserver"'
 TOGETHER = "watchslo_apiserver_timespan_seconds"  # of all watches of a cluster, or of an apiserver
-REACTION_P99 = "resource_step:watchslo_reaction_seconds:p99_rate5m"
-STEP_LABELS, STEP_LEGEND = "cluster, resource, step", "{{cluster}} {{resource}} {{step}}"
 BURN_WINDOWS = ("1h", "6h", "1d", "3d")
 BURN = high_is_bad(1, 6)  # spends the budget in exactly the period; pages
 BUDGET = low_is_bad(0, 0.25)
@@ -73,10 +71,6 @@ def _of_cluster(name: str) -> str:
 
 def _of_apiservers(name: str) -> str:
     return f"apiserver:{name}{{{OF_APISERVERS_RECORDED}}}"
-
-
-def _pending(metric: str) -> Target:
-    return Target(f"max by ({STEP_LABELS}) ({metric}{{{OF_INSTANCES}}})", STEP_LEGEND)
 
 
 def _by_apiserver(name: str) -> str:
@@ -413,40 +407,11 @@ OBJECTIVE = Section(
     ),
 )
 
-CONTROLLERS = Section(
-    "Controllers",
-    (
-        Panel(
-            "P99 of reactions by step",
-            "From the commit that asks for something to the commit that shows that its controller acted, over five "
-            "minutes. Requires the recording rules.",
-            Look.LINES,
-            Unit.SECONDS,
-            (Target(f'max by ({STEP_LABELS}) ({REACTION_P99}{{cluster=~"$cluster"}})', STEP_LEGEND),),
-        ),
-        Panel(
-            "Oldest pending by step",
-            "For how long the oldest object is proven to have waited. A line that rises is a controller that does not "
-            "act. A gap: the watch may withhold events.",
-            Look.LINES,
-            Unit.SECONDS,
-            (_pending("watchslo_reaction_oldest_pending_seconds"),),
-        ),
-        Panel(
-            "Pending by step",
-            "Objects that wait for their controller.",
-            Look.LINES,
-            Unit.COUNT,
-            (_pending("watchslo_reaction_pending"),),
-        ),
-    ),
-)
-
 BOARD = Board(
     "watchslo-slo",
     "Watch SLO",
     "Lateness of watch events against the objective. Budget, burn rate and good minutes require the recording rules. "
     + NEEDS_BASIC,
     VARIABLES,
-    (NOW, ALL_WATCHES, LATENCY, OBJECTIVE, CONTROLLERS),
+    (NOW, ALL_WATCHES, LATENCY, OBJECTIVE),
 )
