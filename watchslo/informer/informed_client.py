@@ -29,13 +29,36 @@ def own_watches(watches: Iterable[OwnWatch]) -> OwnWatches:
 
 @dataclass(slots=True)
 class _JudgedPage:
-    """What a page says: its caches by resource, the items that wait, and the caches that are not judged."""
+    """What a page says: its caches by resource, the items that wait, and the caches that are not judged.
+
+    Items of the resources `before` waited on the page before as well. `reached` is the newest revision of all caches in
+    each domain.
+    """
 
     ended: float
+    before: frozenset[Resource]
     stores: defaultdict[Resource, list[JudgedStore]] = field(default_factory=lambda: defaultdict(list))
+    domains: dict[Resource, str] = field(default_factory=dict)
+    reached: dict[str, int] = field(default_factory=dict)
     queued: dict[Resource, int] = field(default_factory=dict)
     unknown: Counter[NotJudged] = field(default_factory=Counter)
     verdicts: set[StoreVerdict] = field(default_factory=set)
+
+    def add(self, store: JudgedStore, own: OwnWatch | None) -> None:
+        """Add what is known of a cache, which was compared with our own watch."""
+        self.verdicts.add(store.verdict)
+        if store.reason is not None:
+            self.unknown[store.reason] += 1
+        if own is None:
+            return
+        self.stores[own.resource].append(store)
+        self.domains[own.resource] = own.domain
+        if store.reached is not None:
+            self.reached[own.domain] = max(store.reached, self.reached.get(own.domain, 0))
+
+    @property
+    def waiting(self) -> frozenset[Resource]:
+        return frozenset(resource for resource, count in self.queued.items() if count)
 
     def readings(self) -> tuple[InformerReading, ...]:
         shown = sorted({*self.stores, *self.queued}, key=lambda resource: resource.key)[:MOST_RESOURCES]
@@ -46,9 +69,14 @@ class _JudgedPage:
                 verdict=_worst(store.verdict for store in self.stores[resource]),
                 staleness=_highest(self.stores[resource]),
                 queued=self.queued.get(resource),
+                waits=resource in self.waiting & self.before,
+                overtaken=any(self._is_overtaken(resource, store) for store in self.stores[resource]),
             )
             for resource in shown
         )
+
+    def _is_overtaken(self, resource: Resource, store: JudgedStore) -> bool:
+        return store.verdict is StoreVerdict.STALE and self.reached[self.domains[resource]] > (store.missed or 0)
 
 
 class InformedClient:
@@ -73,15 +101,11 @@ class InformedClient:
         """Judge the pages that all clocks have passed; pause after each cache."""
         while self._waiting and self._is_due(self._waiting[0], now, watches):
             page = self._waiting.popleft()
-            judged = _JudgedPage(page.ended)
+            judged = _JudgedPage(page.ended, self._last.waiting if self._last else frozenset())
             for key, shown in page.stores.items():
                 own = watches.get((key.group, key.resource))
                 store = judge(shown, page, own, is_selected=own is not None and own.resource.key in self._selected)
-                judged.verdicts.add(store.verdict)
-                if store.reason is not None:
-                    judged.unknown[store.reason] += 1
-                if own is not None:
-                    judged.stores[own.resource].append(store)
+                judged.add(store, own)
                 yield
             for key, count in page.queued.items():
                 if own := watches.get((key.group, key.resource)):

@@ -11,7 +11,7 @@ Pages are judged once a tick was sent after e: then every revision on the page i
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -41,9 +41,11 @@ class OwnWatch:
     """Our watch of all objects of a resource: what it has `delivered`, and the clock that dates it.
 
     `horizon` is that of the clock; None unless the watch is dated and known to be current. `threshold` is in seconds.
+    Only revisions of one `domain` can be compared.
     """
 
     resource: Resource
+    domain: str
     delivered: DeliveredRuns
     threshold: float
     horizon: Horizon | None
@@ -56,11 +58,16 @@ class OwnWatch:
 
 @dataclass(frozen=True, slots=True)
 class JudgedStore:
-    """How stale a cache is, in seconds, None if nothing is known; `reason` says why it is not judged."""
+    """How stale a cache is, in seconds, None if nothing is known; `reason` says why it is not judged.
+
+    `reached` is the revision of the cache, and `missed` at least that of the first event that it lacks.
+    """
 
     verdict: StoreVerdict
     staleness: Interval | None = None
     reason: NotJudged | None = None
+    reached: int | None = None
+    missed: int | None = None
 
 
 def judge(shown: int, page: InformerPage, own: OwnWatch | None, *, is_selected: bool) -> JudgedStore:
@@ -72,9 +79,11 @@ def judge(shown: int, page: InformerPage, own: OwnWatch | None, *, is_selected: 
         return _unknown(revision)
     missed = own.delivered.after(revision)
     if missed is not None:
-        return _judge_missed(missed, page, own, is_selected=is_selected)
+        judged = _judge_missed(missed, page, own, is_selected=is_selected)
+        return replace(judged, reached=revision, missed=missed.newest)
     is_known = revision >= own.delivered.floor
-    return JudgedStore(StoreVerdict.CURRENT, Interval(0.0, 0.0)) if is_known else _unknown(NotJudged.BEGINNING)
+    judged = JudgedStore(StoreVerdict.CURRENT, Interval(0.0, 0.0)) if is_known else _unknown(NotJudged.BEGINNING)
+    return replace(judged, reached=revision)
 
 
 def _revision(shown: int, page: InformerPage, own: OwnWatch) -> int | NotJudged:

@@ -19,8 +19,10 @@ class StoreVerdict(StrEnum):
 class InformerReading:
     """The caches of one resource in one client, of which the worst counts.
 
-    `staleness` bounds for how many seconds they have lacked an event; None if nothing is known. `queued` items wait for
-    a handler, as the client says; None if it does not.
+    `staleness` bounds for how many seconds they have lacked an event; None if nothing is known. `queued` items have
+    arrived and are not in the cache yet, as the client says; None if it does not. `waits` says that some were on the
+    page before as well. `overtaken` says that another cache of the client has reached a later revision than that of the
+    event which a stale one lacks: so the client has received something since.
     """
 
     group: str
@@ -28,6 +30,8 @@ class InformerReading:
     verdict: StoreVerdict
     staleness: Interval | None = None
     queued: int | None = None
+    waits: bool = False
+    overtaken: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,7 +47,7 @@ class OurWatch:
     def of(self, resource: Resource) -> OwnWatch:
         horizon: Horizon | None = self.domain.horizon if self.is_current else None
         measure: Measure = self.domain.clock.measure
-        return OwnWatch(resource, self.delivered, self.threshold, horizon, measure)
+        return OwnWatch(resource, self.domain.name, self.delivered, self.threshold, horizon, measure)
 
 
 def settle(client: InformedClient, now: float, watches: Sequence[OwnWatch]) -> ClientReading:

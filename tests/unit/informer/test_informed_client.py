@@ -1,6 +1,7 @@
 """A program with informers: when its pages are judged, and which of its caches counts."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -58,6 +59,44 @@ def test_worst_cache_counts_for_its_resource_and_for_the_page(ours: OurWatch, cl
     assert (informer.verdict, informer.queued) == ("stale", 7)
     assert informer.staleness is not None
     assert informer.staleness.lower == pytest.approx(15.0)
+
+
+@pytest.mark.parametrize(
+    ("missed", "reached", "overtaken"), [((40,), 45, True), ((40,), 39, False), ((40, 46), 45, False)]
+)
+def test_stale_cache_is_overtaken_once_another_has_something_later(
+    ours: OurWatch, client: InformedClient, missed: tuple[int, ...], reached: int, *, overtaken: bool
+) -> None:
+    other = OurWatch()
+    other.deliver(85.0, *missed)
+    other.tick(101.0, 50)
+    ours.tick(101.0, 50)
+    quiet = InformerKey("", INGRESS_CLASSES.group, "v1", "ingressclasses")
+    client.add(pages({OF_PODS: 39 if len(missed) == 1 else 41, quiet: reached}))
+    found = settle(client, 102.0, [other.own, ours.of(INGRESS_CLASSES)])
+    assert {informer.resource: informer.overtaken for informer in found.informers}["pods"] is overtaken
+
+
+def test_cache_of_another_storage_overtakes_none(ours: OurWatch, client: InformedClient) -> None:
+    ours.tick(101.0, 50)
+    elsewhere = replace(ours.of(INGRESS_CLASSES), domain="events")
+    quiet = InformerKey("", INGRESS_CLASSES.group, "v1", "ingressclasses")
+    client.add(pages({OF_PODS: 35, quiet: 45}))
+    found = settle(client, 102.0, [ours.own, elsewhere])
+    assert [(informer.resource, informer.verdict, informer.overtaken) for informer in found.informers] == [
+        ("ingressclasses", "current", False),
+        ("pods", "stale", False),
+    ]
+
+
+@pytest.mark.parametrize(("before", "now", "waits"), [(2, 3, True), (0, 3, False), (2, 0, False), (None, 3, False)])
+def test_items_wait_if_they_are_on_two_pages_in_a_row(
+    ours: OurWatch, client: InformedClient, before: int | None, now: int, *, waits: bool
+) -> None:
+    ours.tick(101.0, 50)
+    client.add(page(45, queued=before))
+    client.add(page(45, queued=now))
+    assert settle(client, 102.0, [ours.own]).informers[0].waits is waits
 
 
 def test_naive_plural_of_a_resource_is_understood(ours: OurWatch, client: InformedClient) -> None:

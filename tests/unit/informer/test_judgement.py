@@ -30,7 +30,7 @@ def ours() -> OurWatch:
 def test_cache_that_has_the_newest_event_is_current_however_long_nothing_happened(ours: OurWatch) -> None:
     for store in (40, 45, 50):
         assert judge(store, page(), ours.own, is_selected=False) == JudgedStore(
-            StoreVerdict.CURRENT, Interval(0.0, 0.0)
+            StoreVerdict.CURRENT, Interval(0.0, 0.0), reached=store
         )
 
 
@@ -84,7 +84,8 @@ def test_cache_that_nothing_is_known_of_is_not_judged(
     ours = OurWatch()
     ours.tick(101.0, 50)
     change(ours)
-    assert judge(store, page(), ours.own, is_selected=False) == JudgedStore(StoreVerdict.UNKNOWN, reason=reason)
+    found = judge(store, page(), ours.own, is_selected=False)
+    assert (found.verdict, found.staleness, found.reason) == (StoreVerdict.UNKNOWN, None, reason)
 
 
 def test_cache_of_a_resource_that_is_not_watched_is_not_judged() -> None:
@@ -99,7 +100,9 @@ def test_cache_from_before_our_watch_is_stale_if_it_lacks_what_our_watch_has_had
     ours = OurWatch()
     ours.tick(101.0, 50)
     ours.deliver(90.0, 40)
-    assert judge(5, page(), ours.own, is_selected=False) == JudgedStore(StoreVerdict.STALE, Interval(10.0, math.inf))
+    assert judge(5, page(), ours.own, is_selected=False) == JudgedStore(
+        StoreVerdict.STALE, Interval(10.0, math.inf), reached=5, missed=40
+    )
 
 
 def test_informer_with_selectors_has_an_upper_bound_only(ours: OurWatch) -> None:
@@ -180,7 +183,7 @@ def test_bounds_contain_the_true_age(
     ]
     truth = sampled - lacks[0] if lacks else 0.0
     horizon = Horizon(began + seconds, FIRST + len(commits))
-    own = OwnWatch(PODS, delivered, 0.5, horizon, measure_by([commit.at for commit in commits], spread))
+    own = OwnWatch(PODS, "default", delivered, 0.5, horizon, measure_by([commit.at for commit in commits], spread))
     found = judge(store, page(store, began, seconds), own, is_selected=False)
     assert found.staleness is not None
     assert found.staleness.lower <= truth + 1e-9

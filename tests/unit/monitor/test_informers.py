@@ -200,5 +200,5 @@ async def test_relist_makes_earlier_revisions_unknown(cluster: Cluster, program:
         cluster.send(PODS, GONE)
         await asyncio.sleep(2 * JUDGED_SECONDS)
         found = reading(run)
-    assert found.informers == (InformerReading("", "pods", StoreVerdict.UNKNOWN, None, 2),)
+    assert found.informers == (InformerReading("", "pods", StoreVerdict.UNKNOWN, None, 2, waits=True),)
     assert found.unknown == {"beginning": 1}

@@ -108,7 +108,8 @@ class InformerSet:
         assert delivered is not None
         domain = statistics.clock.domain
         horizon = domain.horizon if statistics.measured and self._is_current(watch) else None
-        return OwnWatch(watch.identity.resource, delivered, statistics.threshold, horizon, domain.clock.measure)
+        resource, threshold = watch.identity.resource, statistics.threshold
+        return OwnWatch(resource, domain.name, delivered, threshold, horizon, domain.clock.measure)
 
 
 def _runs_from_now(watch: MonitoredWatch) -> DeliveredRuns:
