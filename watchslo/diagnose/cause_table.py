@@ -14,6 +14,7 @@ from watchslo.diagnose.cause_rules.apiservers import (
     cache_behind,
     slow_ticks,
 )
+from watchslo.diagnose.cause_rules.clients import client_connection, client_slow
 from watchslo.diagnose.cause_rules.controllers import controller_slow
 from watchslo.diagnose.cause_rules.lists import listing, relist_storm
 from watchslo.diagnose.cause_rules.monitor import monitor_overloaded
@@ -205,6 +206,18 @@ TABLE = (
         controller_slow,
         "Check this controller: its rate limit (rest_client_rate_limiter_duration_seconds), its CPU, its leader "
         "election (leader_election_master_status), and its queue (workqueue_depth, workqueue_queue_duration_seconds).",
+    ),
+    CauseTableRow(
+        Cause.CLIENT_CONNECTION,
+        client_connection,
+        "Check the CPU of this client (container_cpu_cfs_throttled_periods_total), the network between it and its "
+        "apiserver, and how many of its watches share one connection.",
+    ),
+    CauseTableRow(
+        Cause.CLIENT_SLOW,
+        client_slow,
+        "Check what this client does with each event: its CPU, its locks, and its index and transform functions "
+        "(informer_processing_latency_seconds).",
     ),
     CauseTableRow(
         Cause.UNKNOWN,

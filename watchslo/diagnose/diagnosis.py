@@ -1,7 +1,7 @@
 """Causes over time: a cause begins after several findings in a row, and ends after several evaluations without one."""
 
 import math
-from collections.abc import Container, Generator
+from collections.abc import Container, Generator, Mapping
 from dataclasses import dataclass
 
 from watchslo.diagnose.cause_table import CauseTableRow, Findings, find
@@ -19,9 +19,15 @@ LATER_BEGIN_FINDINGS = {  # of causes that need more evidence
 END_MISSES = 3  # evaluations in a row without the finding until the cause ends
 AFTERMATH_SECONDS = 30.0  # after an incident that touches everything: what is left of it looks like other causes
 CERTAIN_FINDINGS = 3  # findings in a row with high confidence until the cause has it
-CONTROLLER_AFTERMATH_SECONDS = 300.0  # after a delay by the server: figures still have what controllers did then
-_SPARES_CONTROLLERS = frozenset({Cause.CONTROLLER_SLOW, Cause.HEADROOM_SHORT, Cause.MONITOR_OVERLOADED})
-"""Causes that delay no event on its way to a controller."""
+_CLIENT_SIDE: Mapping[Cause, float] = {
+    Cause.CONTROLLER_SLOW: 300.0,  # reactions have a window of five minutes
+    Cause.CLIENT_CONNECTION: AFTERMATH_SECONDS,
+    Cause.CLIENT_SLOW: AFTERMATH_SECONDS,
+}
+"""Causes in clients, and for how many seconds a delay by the server may still show as such."""
+
+_SPARES_CLIENTS = frozenset({*_CLIENT_SIDE, Cause.HEADROOM_SHORT, Cause.MONITOR_OVERLOADED})
+"""Causes that delay no event on its way to a client."""
 
 _Subject = tuple[Cause, str | None, str | None]
 _STORAGE_SLOW: _Subject = (Cause.STORAGE_SLOW, None, None)
@@ -100,7 +106,7 @@ class Diagnosis:
         self._memory = Memory()
         self._suspicions: dict[_Subject, _Suspicion] = {}
         self._incidents: dict[str | None, float] = {}  # when one was seen last, by apiserver; None stands for all
-        self._server_late = -math.inf  # when another cause than a controller was seen last
+        self._server_late = -math.inf  # when a delay by the server was seen last
 
     def observe(self, snapshot: Snapshot, now: float) -> Generator[None, None, tuple[CauseReading, ...]]:
         """Return the causes at `now`, in monotonic seconds, the most certain first; pause after short steps."""
@@ -112,7 +118,7 @@ class Diagnosis:
         running = [(finding, row) for finding, row in reversed(found) if finding.apiserver not in ended]
         subjects = {(finding.cause, finding.apiserver, finding.watch): (finding, row) for finding, row in running}
         self._note_incidents(snapshot, now, subjects)
-        if any(cause not in _SPARES_CONTROLLERS for cause, *_ in subjects):
+        if any(cause not in _SPARES_CLIENTS for cause, *_ in subjects):
             self._server_late = now
         for subject, (finding, row) in subjects.items():
             if subject not in self._suspicions and self._is_aftermath(finding, now):
@@ -147,8 +153,8 @@ class Diagnosis:
 
     def _is_aftermath(self, finding: Finding, now: float) -> bool:
         """Return True if an incident has just ended at all places of a finding."""
-        if finding.cause is Cause.CONTROLLER_SLOW:
-            return now - self._server_late < CONTROLLER_AFTERMATH_SECONDS
+        if finding.cause in _CLIENT_SIDE:
+            return now - self._server_late < _CLIENT_SIDE[finding.cause]
         ended = {place for place, at in self._incidents.items() if at < now}
         places = {finding.apiserver} if finding.apiserver else {apiserver for apiserver, _ in finding.explains}
         is_over = None in ended or (bool(places) and places <= ended)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from watchslo.model import apiserver_text, resource_key
-from watchslo.snapshot import ApiserverFigures, ReactionReading, WatchReading
+from watchslo.snapshot import ApiserverFigures, ClientReading, ReactionReading, WatchReading
 
 SPAN_SECONDS = 17.5  # three and a half evaluations: counters are compared over about fifteen seconds
 AFTERMATH_SECONDS = 30.0  # after a stall, events that come late were held up by it
@@ -173,7 +173,7 @@ class Evidence:
 
     `apiservers` are those with watches. `witnesses` answer ticks now and have no watches: one that does not answer may
     only be out of our reach, so it is no evidence. `by_name` has the watches of each name at all apiservers.
-    `reactions` are those of controllers.
+    `reactions` are those of controllers, and `clients` have informers.
     """
 
     tainted: float
@@ -182,6 +182,7 @@ class Evidence:
     watches: Mapping[Key, Watch]
     by_name: Mapping[str, Sequence[Watch]]
     reactions: Sequence[ReactionReading]
+    clients: Sequence[ClientReading]
 
     @property
     def ticked(self) -> list[ApiserverEvidence]:

@@ -101,7 +101,7 @@ class Memory:
         }
         tainted = newest.tainted_seconds - base.tainted_seconds
         share = tainted / (newest.now - base.now)
-        return Evidence(share, apiservers, witnesses, watches, by_name, snapshot.reactions)
+        return Evidence(share, apiservers, witnesses, watches, by_name, snapshot.reactions, snapshot.clients)
 
     def _since(self, seconds: float) -> Moment:
         """Return the first moment of the last seconds."""

@@ -21,6 +21,8 @@ class Cause(StrEnum):
     STALLED_STREAM = "stalled_stream"
     PARKED_WATCH = "parked_watch"
     CONTROLLER_SLOW = "controller_slow"
+    CLIENT_CONNECTION = "client_connection"
+    CLIENT_SLOW = "client_slow"
     UNKNOWN = "unknown"
 
 

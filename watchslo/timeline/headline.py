@@ -329,6 +329,8 @@ def _caused(of: Assessment) -> Sentence:
     if all(cause.cause is Cause.CONTROLLER_SLOW for cause in of.snapshot.causes):
         slow = some_of(sorted(cause.watch or "" for cause in of.snapshot.causes))
         text = f"No watch is proven late, but controllers act late on {slow}."
+    elif all(cause.cause in (Cause.CLIENT_CONNECTION, Cause.CLIENT_SLOW) for cause in of.snapshot.causes):
+        text = "No watch is proven late, but other clients are behind."
     else:
         text = f"No watch is proven late, but a cause of lateness is active: {first.cause.value}{more}."
     return text, first.evidence.rstrip("."), min(cause.since_wall for cause in of.snapshot.causes)

@@ -16,17 +16,20 @@ from watchslo.snapshot import (
     AuditReading,
     CacheReading,
     CauseReading,
+    ClientReading,
     DomainReading,
     HeadroomReading,
     HistogramReading,
     Hop,
     HopReading,
+    InformerReading,
     QuantileReading,
     ReactionReading,
     ReactionStep,
     ReferenceWatchReading,
     Snapshot,
     StorageKind,
+    StoreVerdict,
     TickerReading,
     TransportReading,
     WatchReading,
@@ -127,6 +130,7 @@ class Cluster:
         self.kind = StorageKind.SEQUENCE
         self.causes: tuple[CauseReading, ...] = ()
         self.reactions: dict[str, ReactionReading] = {}
+        self.informers: dict[str, dict[str, InformerReading]] = {}
         self.step(6)
 
     def __getitem__(self, key: tuple[str, str]) -> Watch:
@@ -158,6 +162,17 @@ class Cluster:
             field, value = "quantiles", (QuantileReading(0.99, value, value, math.inf),)
         self.reactions[step] = replace(old, **{field: value})
 
+    def inform(self, cache: str, field: str, value: Any) -> None:
+        """Change the cache `pods@manager`: `stale` is the lower bound of its staleness, in seconds."""
+        resource, _, client = cache.partition("@")
+        informers = self.informers.setdefault(client, {})
+        old = informers.get(resource, InformerReading("", resource, StoreVerdict.CURRENT, Interval(0.0, 0.0), queued=0))
+        changes = {field: value}
+        if field == "stale":
+            verdict = StoreVerdict.STALE if value else StoreVerdict.CURRENT
+            changes = {"verdict": verdict, "staleness": Interval(value, value + 0.1)}
+        informers[resource] = replace(old, **changes)
+
     def step(self, times: int = 1) -> tuple[CauseReading, ...]:
         """Advance by so many steps of five seconds, and return the causes after the last."""
         for _ in range(times):
@@ -187,6 +202,9 @@ class Cluster:
             ),
             watches=tuple(_stream(*key, watch) for key, watch in self.watches.items()),
             reactions=tuple(self.reactions.values()),
+            clients=tuple(
+                ClientReading(name, {}, tuple(informers.values())) for name, informers in self.informers.items()
+            ),
         )
 
 

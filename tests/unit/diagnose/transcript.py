@@ -2,9 +2,9 @@
 
 A transcript begins with the names of its apiservers; `watching` names other resources than three usual ones, and
 `witnessed by` apiservers without watches. `a:1 ticks=0.4` changes an apiserver, `a:1/pods late=0.4` a watch,
-`pods:scheduled at_least=6` a reaction; `*` stands for all of them, and `cluster` for the whole. The names of values are
-those of `cluster.Apiserver`, `cluster.Watch` and `ReactionReading`; `APISERVER` has more. `5 steps` of five seconds
-have the causes at their end as outcome.
+`pods:scheduled at_least=6` a reaction, `pods@manager stale=9` a cache of a client; `*` stands for all of them, and
+`cluster` for the whole. The names of values are those of `cluster.Apiserver`, `cluster.Watch`, `ReactionReading` and
+`InformerReading`; `APISERVER` has more. `5 steps` of five seconds have the causes at their end as outcome.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from tests.unit.diagnose.cluster import Apiserver, Cluster
 from tests.unit.serve.readings import HEADROOM
 from watchslo.diagnose.diagnosis import Diagnosis
 from watchslo.model import Interval
-from watchslo.snapshot import ApiserverRole, CauseReading, HeadroomReading, ReactionStep, StorageKind, TransportReading
+from watchslo.snapshot import ApiserverRole, CauseReading, HeadroomReading, StorageKind, TransportReading
 
 
 def late_to_cache(cluster: Cluster, apiserver: str, seconds: float) -> None:
@@ -96,13 +96,18 @@ def _change(cluster: Cluster, selector: str, field: str, text: str) -> None:
         if fnmatch(f"{name}/{resource}", selector) and "/" in selector:
             count += 1
             setattr(watch, field, value)
-    if ":" in selector and selector.partition(":")[2] in {*ReactionStep}:
-        count += 1
-        cluster.react(selector, field, value)
+    if count == 0:
+        _change_other(cluster, selector, field, value)
+
+
+def _change_other(cluster: Cluster, selector: str, field: str, value: object) -> None:
+    """Change what is neither an apiserver nor a watch."""
     if selector == "cluster":
-        count += 1
         setattr(cluster, field, value)
-    assert count, selector
+    elif "@" in selector:
+        cluster.inform(selector, field, value)
+    else:
+        cluster.react(selector, field, value)
 
 
 def _value(field: str, text: str) -> object:

@@ -11,7 +11,8 @@ from watchslo.rules.settings import RuleSettings
 from watchslo.snapshot import Cause, OverallVerdict
 
 RULES = [rule for group in rule_groups(Config(), RuleSettings(cluster_label="cluster")) for rule in group.rules]
-NOT_MADE = {Cause.STORAGE_POLLER, Cause.RESOURCE_FANOUT, Cause.CONTROLLER_SLOW, Cause.UNKNOWN}
+OF_CLIENTS = {Cause.CONTROLLER_SLOW, Cause.CLIENT_CONNECTION, Cause.CLIENT_SLOW}
+NOT_MADE = {Cause.STORAGE_POLLER, Cause.RESOURCE_FANOUT, *OF_CLIENTS, Cause.UNKNOWN}
 """Causes that need kine, an apiserver that sends one resource late, real controllers, or a fault without a name.
 
 `tests.lab.controller_faults` has the controllers.

@@ -266,6 +266,9 @@ def situations() -> Mapping[str, Headline]:
                 replace(CAUSE, cause=Cause.CONTROLLER_SLOW, watch=name) for name in ("pods", "deployments.apps")
             ),
         ),
+        "Other clients are behind": say(
+            WITHIN, causes=tuple(replace(CAUSE, cause=cause) for cause in (Cause.CLIENT_CONNECTION, Cause.CLIENT_SLOW))
+        ),
         "A controller is slow, and there is another cause": say(
             WITHIN, causes=(CAUSE, replace(CAUSE, cause=Cause.CONTROLLER_SLOW))
         ),

@@ -30,6 +30,13 @@ def any_late(watches: Iterable[Watch]) -> bool:
     return any(watch.late for watch in watches)
 
 
+def is_server_in_time(evidence: Evidence, resources: Collection[str]) -> bool:
+    """Return whether ticks are prompt, and no watch of these resources is late or stuck at any apiserver."""
+    if any(apiserver.troubled for apiserver in ticked_apiservers(evidence)):
+        return False
+    return not any(watch.resource in resources and (watch.late or watch.stuck) for watch in evidence.watches.values())
+
+
 def is_prompt(apiserver: ApiserverEvidence, unexplained: Collection[Key]) -> bool:
     """Return whether it has watches, and none of them is late, stuck or explained by another cause."""
     watches = apiserver.watches

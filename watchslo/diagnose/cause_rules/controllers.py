@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 
-from watchslo.diagnose.cause_rules.conditions import ticked_apiservers
+from watchslo.diagnose.cause_rules.conditions import is_server_in_time
 from watchslo.diagnose.evidence import Evidence, Key, Watch
 from watchslo.diagnose.finding import Finding
 from watchslo.diagnose.sentences import seconds
@@ -16,15 +16,13 @@ def controller_slow(evidence: Evidence, _: Collection[Key]) -> Iterator[Finding]
 
     It explains no late watch.
     """
-    if any(apiserver.troubled for apiserver in ticked_apiservers(evidence)):
-        return
     slow: defaultdict[str, list[ReactionReading]] = defaultdict(list)
     for reaction in evidence.reactions:
         if reaction.slow:
             slow[resource_key(reaction.resource, reaction.group)].append(reaction)
     for resource, reactions in slow.items():
-        watches = [watch for watch in evidence.watches.values() if watch.resource == resource]
-        if not any(watch.late or watch.stuck for watch in watches):
+        if is_server_in_time(evidence, {resource}):
+            watches = [watch for watch in evidence.watches.values() if watch.resource == resource]
             yield _controller_slow(resource, reactions, watches)
 
 
