@@ -25,6 +25,7 @@ from watchslo.app.session import open_listener, run_on_loop, serving, stop_signa
 from watchslo.app.table import draw, figures, plain_console, status
 from watchslo.app.terminal import View, view_of
 from watchslo.config.model import Config
+from watchslo.config.sections.kubernetes import KubernetesConfig
 from watchslo.config.sections.objective import ObjectiveConfig
 from watchslo.config.sections.watch import WatchConfig
 from watchslo.config.values import Listen
@@ -158,7 +159,8 @@ async def _demo(listener: socket.socket, seconds: float | None, schedule: FaultS
     names: list[str] = [plan["resource"] for plan in WORKLOAD]
     watches = tuple(WatchConfig(resource=name, **LISTED.get(name, {})) for name in names)
     objective = ObjectiveConfig.model_validate({"minutes": {"minEvents": MIN_EVENTS}})
-    config = Config(cluster="simulated", watch=watches, objective=objective, metrics="full")
+    kubernetes = KubernetesConfig(apiserver_metrics=True)
+    config = Config(cluster="simulated", kubernetes=kubernetes, watch=watches, objective=objective, metrics="full")
     state, stop, console = DemoState(), asyncio.Event(), plain_console()
     with stop_signals(stop):
         async with _simulated_cluster(on_link=schedule.on_link) as cluster:

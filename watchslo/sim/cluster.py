@@ -6,7 +6,7 @@
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from functools import partial
 from random import Random
@@ -21,6 +21,7 @@ from watchslo.sim.encoding import ObjectEncoder, ObjectForm
 from watchslo.sim.event_edits import EditLog
 from watchslo.sim.faults import ALL_RESOURCES, ActiveFault, Fault, Faults, SimHop, WatchDisruption, known_fault
 from watchslo.sim.kinds import BUILT_IN, Object, ResourceKind
+from watchslo.sim.metrics_page import CachedRevisions
 from watchslo.sim.query import ListOptions, ObjectSelector
 from watchslo.sim.registry import new_object, next_version
 from watchslo.sim.resource_server import CachedServer, ResourceServer
@@ -86,6 +87,7 @@ class Cluster:
         self._delays = DelayTable(self.faults)
         self._repeat_timers: dict[tuple[str, str], asyncio.TimerHandle] = {}
         self._last_watch = 0
+        self._kept_informers: dict[str, int] = {}  # their revisions, while a fault keeps them
         self._servers: dict[str, ResourceServer] = {}
         for name in _NAMESPACES:
             namespace = {"metadata": {"name": name}, "spec": {}, "status": {"phase": "Active"}}
@@ -98,6 +100,13 @@ class Cluster:
 
     def resource_server(self, kind: ResourceKind) -> ResourceServer:
         return self._servers[kind.stored]
+
+    def cached_revisions(self) -> Iterator[CachedRevisions]:
+        """Yield what the watch caches and the informers have reached."""
+        for name, server in self._servers.items():
+            if isinstance(server, CachedServer):
+                informer = self._kept_informers.get(name, self.etcd.revision)
+                yield CachedRevisions(BUILT_IN[name], server.cache.revision, informer)
 
     # Reading and writing single objects
 
@@ -233,6 +242,9 @@ class Cluster:
         self._delays.apply()
         self._apply_windows(resource)
         self._apply_hold(active.fault, resource, held=True)
+        if active.fault.keeps_informers:
+            kept = {server.resource: self.etcd.revision for server in self._servers_of(resource)}
+            self._kept_informers = kept | self._kept_informers
         if active.fault.disruption:
             self._disrupt(active.fault.disruption, active)
         return active
@@ -247,6 +259,9 @@ class Cluster:
         self._delays.apply()
         self._apply_windows(resource)
         self._apply_hold(known_fault(name), resource, held=False)
+        if known_fault(name).keeps_informers:
+            for server in self._servers_of(resource):
+                self._kept_informers.pop(server.resource, None)
         self._cancel_repeat(name, resource)
         self._end_edits(known_fault(name), resource)
 

@@ -62,7 +62,8 @@ class Fault:
     `line` is the line that it injects. `edit` changes the next events of one watch of each resource, or, with
     `on_resume`, the first events of every watch that resumes from a revision. `clock` is how far the apiserver's clock
     is ahead, in seconds. `window` is the number of changes that watch caches keep. With `closes_silently`, the
-    apiserver ends a watch cleanly if it cannot resume it, where it would otherwise send a 410.
+    apiserver ends a watch cleanly if it cannot resume it, where it would otherwise send a 410. With `keeps_informers`,
+    its own informers stay as they are.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Fault:
     clock: float = 0.0
     window: int = 0
     closes_silently: bool = False
+    keeps_informers: bool = False
 
 
 def _forbidden(kind: ResourceKind | None, verb: str, namespace: str | None) -> status.StatusError:
@@ -109,6 +111,7 @@ _FAULTS = (
           law="bimodal 20ms 3s 0.02"),
     Fault("stalled-stream", "open watches stay open but deliver nothing", SimHop.CLIENT, held=True),
     Fault("frozen-cache", "the watch cache receives nothing from etcd", SimHop.STORAGE, held=True),
+    Fault("stale-informer", "the apiserver's own informers receive nothing", keeps_informers=True),
     Fault("expired", "every 5 s all watches end with 410 and the watch caches drop their windows",
           disruption=WatchDisruption.EXPIRE),
     Fault("stale-close", "every 20 s all watches end; watches that resume end at once, cleanly and without an event",

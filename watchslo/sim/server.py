@@ -19,6 +19,7 @@ from watchslo.sim.cluster import Cluster
 from watchslo.sim.encoding import dump, error_body, error_type, negotiate
 from watchslo.sim.faults import ALL_RESOURCES, FaultResponse
 from watchslo.sim.kinds import BUILT_IN, Object, ResourceKind
+from watchslo.sim.metrics_page import metrics_page
 from watchslo.sim.query import ListOptions, ObjectSelector, parse_options, parse_selector
 from watchslo.sim.registry import merge
 from watchslo.sim.watch_connection import WatchConnection
@@ -209,6 +210,8 @@ class SimServer:
         match request.path.strip("/").split("/"):
             case ["healthz" | "livez" | "readyz"]:
                 return web.Response(text="ok")
+            case ["metrics"]:
+                return web.Response(text=metrics_page(self._cluster.cached_revisions()))
             case ["version"]:
                 document = _VERSION
             case ["api" | "apis" as root]:
