@@ -94,6 +94,9 @@ CLUSTERS: Mapping[str, Setup] = {
     "starved": cluster("simulated-busy", {"resource": "nodes"}),
     "hung": cluster("simulated-busy", {"resource": "services"}),
     "unattended": cluster("simulated-busy", {"resource": "deployments.apps"}),
+    "outdated": cluster(
+        "simulated-busy", {"resource": "endpointslices.discovery.k8s.io"}, kubernetes={"apiserverMetrics": True}
+    ),
 }
 """The clusters whose alerts are judged, each with one daemon; in Prometheus they have the label `cluster`."""
 
@@ -449,6 +452,12 @@ FAULTS = (
         "no controller observes a new deployment",
         parts.unattended,
         raises=(raises("unattended", "KubeReactionSlow"),),
+    ),
+    Fault(
+        "stale-informer",
+        "the informers of a client receive nothing",
+        parts.stale_informer,
+        raises=(raises("outdated", "KubeInformerStale"),),
     ),
     # Rights, credentials and CRDs
     Fault(

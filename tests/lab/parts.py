@@ -353,6 +353,12 @@ def unattended(scene: Scene) -> Iterator[Hit]:
         writer.delete(f"{DEPLOYMENTS}/unattended")
 
 
+@contextlib.contextmanager
+def stale_informer(scene: Scene) -> Iterator[Hit]:
+    with scene.changing(20), scene.simulated("stale-informer"):
+        yield Hit()
+
+
 def cache_too_small(scene: Scene) -> None:
     """The list takes so long that its revision has left the watch cache before the watch begins."""
     with scene.simulated("short-history"), scene.link.fault("thin-link", LIST_BYTES_A_SECOND):

@@ -102,7 +102,7 @@ class World:
 
 def _exposed() -> Iterable[tuple[str, dict[str, str], Change]]:
     """Yield each series that rules read, and its change per minute in a healthy instance."""
-    for name, labels, value in (*_of_watches(), *_of_apiservers(), *_of_instances()):
+    for name, labels, value in (*_of_watches(), *_of_clients(), *_of_apiservers(), *_of_instances()):
         yield name, labels, constant(value)
 
 
@@ -128,6 +128,12 @@ def _of_watches() -> Iterable[tuple[str, dict[str, str], float]]:
         yield "watchslo_watch_up", labels, 1.0
         yield "watchslo_watch_stalled", labels, 0.0
         yield "watchslo_watch_headroom_fits", labels, 1.0
+
+
+def _of_clients() -> Iterable[tuple[str, dict[str, str], float]]:
+    for verdict in ("current", "stale", "unknown"):
+        labels = {"client": "kube-scheduler", "verdict": verdict}
+        yield "watchslo_informer_reads_total", labels, 6.0 * (verdict == "current")
 
 
 def _of_apiservers() -> Iterable[tuple[str, dict[str, str], float]]:

@@ -65,6 +65,8 @@ FOREIGN: Mapping[str, Collection[str]] = {
     # controllers and other clients
     "workqueue_queue_duration_seconds": ("name", "le"),
     "workqueue_depth": ("name",),
+    "informer_processing_latency_seconds": ("name", "group", "version", "resource", "le"),
+    "rest_client_requests_total": ("code", "host", "method"),
     "leader_election_master_status": ("name",),
     "rest_client_rate_limiter_duration_seconds": ("host", "verb", "le"),
 }

@@ -114,6 +114,7 @@ STORAGE_SILENT = Fault(
         "watchslo_verdict{verdict=good}": lambda minute: float(minute < 10),
     }
 )
+STORES = ("current", "stale")
 VIOLATED = counted("watchslo_watch_guarantee_violations_total{guarantee=reliable}", 10)
 MONITOR: dict[str, Any] = {"worst": "a:9477", "about": {}, "by_one": True}
 
@@ -138,6 +139,14 @@ REASONS = (
         25,
         "1",
         about={"watch": "pods"},
+        by_one=True,
+    ),
+    Reason(
+        "KubeInformerStale",
+        Fault({f"watchslo_informer_reads_total{{verdict={name}}}": 2.0 + 2.0 * (name == "stale") for name in STORES}),
+        25,
+        "66.67%",
+        about={"client": "kube-scheduler"},
         by_one=True,
     ),
     Reason("WatchStorageSilent", STORAGE_SILENT, 15, "1", about={}),

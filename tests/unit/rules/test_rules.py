@@ -233,6 +233,7 @@ class TestNodeMode:
             "WatchClusterBadMinutes",
             "WatchHeadroomShort",
             "KubeReactionSlow",
+            "KubeInformerStale",
             "WatchApiserverTicksSlow",
             "WatchsloClockSlow",
             "WatchsloWitnessesUnreached",

@@ -9,7 +9,7 @@ CRITICAL, WARNING = "critical", "warning"
 LATE, UNNOTICED = "Pods may start late and endpoints go stale", "Late events may not be noticed"
 WATCHES, INSTANCES = "Affected watches: {{ $value }}", "Affected instances: {{ $value }}"
 EVENTS, MINUTES, DELIVERY, MONITOR = "watch-latency-events", "watch-latency-minutes", "watch-delivery", "watchslo"
-REACTIONS = "controller-reactions"
+REACTIONS, CACHES = "controller-reactions", "client-caches"
 LAST_WINDOWS = 15  # how many windows an alert on windows reads
 
 

@@ -4,8 +4,8 @@ from watchslo.config.model import Config
 from watchslo.rules import names
 from watchslo.rules.alerts.alert_builder import AlertBuilder
 from watchslo.rules.alerts.apiserver import apiserver_alerts
+from watchslo.rules.alerts.clients import client_alerts
 from watchslo.rules.alerts.clock import clock_alerts
-from watchslo.rules.alerts.controllers import controller_alerts
 from watchslo.rules.alerts.delivery import delivery_alerts
 from watchslo.rules.alerts.latency import latency_alerts, latency_alerts_of_days
 from watchslo.rules.alerts.monitor import monitor_alerts
@@ -24,7 +24,7 @@ def alert_groups(config: Config, settings: RuleSettings) -> tuple[RuleGroup, ...
         ("watchslo-latency-days", SLOWLY_RECORDED_EVERY, latency_alerts_of_days(config, builder)),
         ("watchslo-apiserver", OFTEN, apiserver_alerts(builder)),
         ("watchslo-delivery", RECORDED_EVERY, delivery_alerts(config, builder)),
-        ("watchslo-controllers", RECORDED_EVERY, controller_alerts(config, builder)),
+        ("watchslo-clients", RECORDED_EVERY, client_alerts(config, builder)),
         ("watchslo-clock", RECORDED_EVERY, clock_alerts(config, builder)),
         ("watchslo-monitor", RECORDED_EVERY, monitor_alerts(config, builder)),
     )
