@@ -159,7 +159,7 @@ async def _demo(listener: socket.socket, seconds: float | None, schedule: FaultS
     names: list[str] = [plan["resource"] for plan in WORKLOAD]
     watches = tuple(WatchConfig(resource=name, **LISTED.get(name, {})) for name in names)
     objective = ObjectiveConfig.model_validate({"minutes": {"minEvents": MIN_EVENTS}})
-    kubernetes = KubernetesConfig(apiserver_metrics=True)
+    kubernetes = KubernetesConfig.model_validate({"apiserverMetrics": True})
     config = Config(cluster="simulated", kubernetes=kubernetes, watch=watches, objective=objective, metrics="full")
     state, stop, console = DemoState(), asyncio.Event(), plain_console()
     with stop_signals(stop):

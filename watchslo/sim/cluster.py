@@ -72,11 +72,13 @@ class ClusterSettings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class Cluster:
     """Owns all simulated state. It runs on one event loop, so every reader sees a commit from the same instant on.
 
-    `commits` and `sends` are the times of the revisions of each resource; a send is to one watch.
+    `started` is its Unix time. `commits` and `sends` are the times of the revisions of each resource; a send is to one
+    watch.
     """
 
     def __init__(self, settings: ClusterSettings, random: Random) -> None:
         self.settings = settings
+        self.started = time.time()
         self.commits: defaultdict[str, RevisionLog] = defaultdict(partial(RevisionLog, _KEPT_RECORDS))
         self.sends: defaultdict[str, RevisionLog] = defaultdict(partial(RevisionLog, _KEPT_RECORDS))
         self.edits = EditLog(_KEPT_RECORDS)

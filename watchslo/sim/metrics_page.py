@@ -20,9 +20,10 @@ class CachedRevisions:
     informer: int
 
 
-def metrics_page(resources: Iterable[CachedRevisions]) -> str:
-    """Return the page in the text format of Prometheus."""
-    return "".join(line for of in resources for line in _lines(of))
+def metrics_page(started: float, resources: Iterable[CachedRevisions]) -> str:
+    """Return the page of a process that started at this Unix time, in the text format of Prometheus."""
+    lines = (line for of in resources for line in _lines(of))
+    return "".join([f"process_start_time_seconds {started:.2f}\n", *lines])
 
 
 def _lines(of: CachedRevisions) -> Iterable[str]:

@@ -211,7 +211,7 @@ class SimServer:
             case ["healthz" | "livez" | "readyz"]:
                 return web.Response(text="ok")
             case ["metrics"]:
-                return web.Response(text=metrics_page(self._cluster.cached_revisions()))
+                return web.Response(text=metrics_page(self._cluster.started, self._cluster.cached_revisions()))
             case ["version"]:
                 document = _VERSION
             case ["api" | "apis" as root]:
