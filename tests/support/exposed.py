@@ -54,7 +54,7 @@ def bad() -> Fault:
     return Fault({"watchslo_slo_windows_total{verdict=bad}": 1.0, "watchslo_slo_windows_total{verdict=good}": 0.0})
 
 
-STANDING = {"apiserver", "watch", "group", "resource", "domain"}
+STANDING = {"apiserver", "watch", "group", "resource", "domain", "client"}
 HEALTH = Fault({})
 
 
