@@ -86,6 +86,9 @@ CONTROLLERS = tuple(
 )
 NEXT_CONTROLLERS = tuple(replace(program, pins="1.37", variable="CONTROLLERS_ASSETS_1_37") for program in CONTROLLERS)
 """Only `make versions` builds these; `python -m tests.lab night --minor 1.37` runs them."""
+INFORMERS = Program("informers", "./informers", "k8s.io/client-go", "1.37", "INFORMERS_ASSETS")
+"""A small client of ours with informers of client-go; only `make versions` builds it, for `tests.lab`."""
+FURTHER_PROGRAMS = (*FURTHER_KUBE_APISERVERS, *NEXT_CONTROLLERS, INFORMERS)
 CONTROLLERS_OF = {programs[0].pins: programs for programs in (CONTROLLERS, NEXT_CONTROLLERS)}
 KWOK = Program("kwok", "sigs.k8s.io/kwok/cmd/kwok", "sigs.k8s.io/kwok", "kwok", "KWOK_ASSETS")
 HELM = Program("helm", "helm.sh/helm/v3/cmd/helm", "helm.sh/helm/v3", "helm", "HELM_ASSETS")
@@ -170,7 +173,7 @@ def find(env: Mapping[str, str], program: Program) -> Path:
     path = _place(env, program)
     if not path.exists():
         targets = {
-            **dict.fromkeys((*FURTHER_KUBE_APISERVERS, *NEXT_CONTROLLERS), "make versions"),
+            **dict.fromkeys(FURTHER_PROGRAMS, "make versions"),
             **dict.fromkeys((KREW, KREW_CHECK), "make release"),
         }
         target = targets.get(program, "make assets")
@@ -222,7 +225,10 @@ def _compile(env: Mapping[str, str], program: Program, path: Path) -> None:
 def main() -> int:
     """Build what is missing and print the paths, or print why the build failed."""
     options = {*sys.argv[1:]}
-    programs = (*PROGRAMS, *((*FURTHER_KUBE_APISERVERS, *NEXT_CONTROLLERS) if "--every-version" in options else ()))
+    programs = (
+        *PROGRAMS,
+        *(FURTHER_PROGRAMS if "--every-version" in options else ()),
+    )
     only = {"--helm": (HELM,), "--krew": (KREW, KREW_CHECK)}
     programs = next((found for option, found in only.items() if option in options), programs)
     try:
