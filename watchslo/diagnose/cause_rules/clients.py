@@ -38,7 +38,7 @@ def client_slow(evidence: Evidence, _: Collection[Key]) -> Iterator[Finding]:
 
 
 def _stale_clients(evidence: Evidence, holds: Callable[[Informers], bool]) -> Iterator[tuple[ClientReading, Informers]]:
-    """Yield the clients whose stale caches satisfy a condition, with these, as far as the server is in time."""
+    """Yield the clients whose stale caches satisfy a condition, with these, if the server is in time."""
     for client in evidence.clients:
         stale = [informer for informer in client.informers if informer.verdict is StoreVerdict.STALE]
         resources = {resource_key(informer.resource, informer.group) for informer in stale}
