@@ -7,7 +7,7 @@ from rich.table import Table
 
 from watchslo.api.status import ReactionStatus
 from watchslo.app.terminal import Line
-from watchslo.serve.rows import reaction_cells
+from watchslo.serve.tables import CONTROLLERS, TableColumn, reaction_cells
 from watchslo.timeline.condition import P50, P999, Condition
 from watchslo.timeline.explanation import labelled
 from watchslo.timeline.figure import bounds_text, estimate_text
@@ -87,14 +87,19 @@ def print_tables(console: Console, lines: Sequence[Line], reactions: Sequence[Re
 
 def draw_reactions(reactions: Sequence[ReactionStatus]) -> Table:
     """Return the reactions of controllers as a `rich` table."""
+    rows = ((reaction_cells(reaction), REACTION_STYLES[reaction.slow]) for reaction in reactions)
+    return _drawn("CONTROLLERS", CONTROLLERS, rows)
+
+
+def _drawn(title: str, columns: Sequence[TableColumn], rows: Iterable[tuple[Sequence[str], str]]) -> Table:
+    """Return rows with their styles as a `rich` table; its title is the first heading, and the last one is empty."""
     table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("CONTROLLERS", overflow="fold")
-    table.add_column("STEP")
-    for heading in ("EVENTS", "P50", "P99", "P99 BOUNDS", "PENDING", "OLDEST"):
-        table.add_column(heading, justify="right")
+    table.add_column(title, overflow="fold")
+    for column in columns[1:-1]:
+        table.add_column(column.heading.upper(), justify="right" if column.is_figure else "left")
     table.add_column("")
-    for reaction in reactions:
-        table.add_row(*map(printable, reaction_cells(reaction)), style=REACTION_STYLES[reaction.slow])
+    for cells, row_style in rows:
+        table.add_row(*map(printable, cells), style=row_style)
     return table
 
 

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from watchslo.api.part import decode
 from watchslo.api.status import DomainStatus, QuantileStatus, ReactionStatus, StatusDocument, WatchStatus
 from watchslo.serve.status import status_of
+from watchslo.serve.tables import shown_reactions
 from watchslo.snapshot import Snapshot
 from watchslo.timeline.condition import WatchVerdict, placed, verdict_on, verdict_on_events
 from watchslo.timeline.explanation import why_undated
@@ -118,7 +119,7 @@ def _view(status: StatusDocument) -> View:
             unproven=tuple(f"Unproven: {apiserver.unproven}." for apiserver in status.apiservers if apiserver.unproven),
             not_ready=monitor.not_ready,
             tainted_seconds=monitor.tainted_seconds,
-            reactions=tuple(reaction for reaction in status.reactions if reaction.events or reaction.pending),
+            reactions=shown_reactions(status.reactions),
         )
     )
 

@@ -1,10 +1,10 @@
 """The rows of the page's tables, one for each watch and each apiserver: their values, and the texts of their cells.
 
-The cells are written here only: the HTML of the page has them, and the feed sends them to its scripts. The column of
-each cell is named in `templates/page.html`.
+The cells are written here and in `serve/tables.py` only: the HTML of the page has them, and the feed sends them to its
+scripts. The column of each cell is named in `templates/page.html`, or in `serve/tables.py`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 
 from msgspec.structs import replace
@@ -13,6 +13,7 @@ from watchslo.api.feed import ApiserverLine, ReactionLine, WatchLine
 from watchslo.api.part import part_of
 from watchslo.api.status import QuantileStatus, ReactionStatus
 from watchslo.model import resource_key
+from watchslo.serve.tables import reaction_cells, shown_reactions
 from watchslo.snapshot import (
     ApiserverReading,
     ApiserverRole,
@@ -28,7 +29,7 @@ from watchslo.timeline import condition
 from watchslo.timeline.condition import BAD, Condition, WatchCondition
 from watchslo.timeline.explanation import labelled
 from watchslo.timeline.figure import bounds_text, estimate_text
-from watchslo.timeline.format import ABSENT, duration
+from watchslo.timeline.format import ABSENT, duration, duration_text
 from watchslo.timeline.timeline import Account
 
 WORST_FIRST = tuple(Condition)
@@ -43,11 +44,6 @@ UNWATCHED: Mapping[str, str] = {ApiserverRole.SERVICE: "not watched", ApiserverR
 
 
 # --- texts ------------------------------------------------------------------------------------------------------------
-
-
-def duration_text(seconds: float | None) -> str:
-    """Return a duration, or a dash if it is unknown."""
-    return ABSENT if seconds is None else duration(seconds)
 
 
 def shown_condition(line: WatchLine) -> str:
@@ -106,29 +102,6 @@ def _apiserver_cells(line: ApiserverLine) -> tuple[str, ...]:
         ABSENT if line.remembers is None else f"{duration(line.remembers)} ({line.remembers_of}{short})",
         ", ".join(line.causes) or ABSENT,
     )
-
-
-def reaction_cells(reaction: ReactionStatus) -> tuple[str, ...]:
-    """Return the texts of one step of one resource, for the page and the terminal."""
-    known = {quantile.q: quantile for quantile in reaction.quantiles}
-    return (
-        reaction.name,
-        reaction.step,
-        f"{reaction.events:,}",
-        estimate_text(known.get(condition.P50)),
-        estimate_text(known.get(condition.P99)),
-        bounds_text(known.get(condition.P99)),
-        ABSENT if reaction.pending is None else f"{reaction.pending:,}",
-        duration_text(reaction.oldest_pending if reaction.pending else None),
-        _judgement(reaction),
-    )
-
-
-def _judgement(reaction: ReactionStatus) -> str:
-    """Return whether a step is within its threshold, which is named if not."""
-    if reaction.threshold is None:
-        return ABSENT
-    return f"slow (> {duration(reaction.threshold)})" if reaction.slow else "within"
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
@@ -199,13 +172,12 @@ def figure(quantile: QuantileReading | None) -> QuantileStatus | None:
     return part_of(QuantileStatus, quantile) if quantile else None
 
 
-def reactions(snapshot: Snapshot) -> Iterator[ReactionLine]:
-    """Yield the rows of all steps that have events or pending objects, in the order of the snapshot."""
-    for reading in snapshot.reactions:
-        if reading.events or reading.pending:
-            reaction = part_of(ReactionStatus, reading)
-            key = f"{reaction.name} {reaction.step}"
-            yield ReactionLine(key=key, bad=bool(reaction.slow), cells=reaction_cells(reaction))
+def reactions(snapshot: Snapshot) -> list[ReactionLine]:
+    """Return the rows of all steps that have events or pending objects, in the order of the snapshot."""
+    return [
+        ReactionLine(key=f"{each.name} {each.step}", bad=bool(each.slow), cells=reaction_cells(each))
+        for each in shown_reactions(part_of(ReactionStatus, reading) for reading in snapshot.reactions)
+    ]
 
 
 def apiservers(snapshot: Snapshot) -> list[ApiserverLine]:

@@ -20,6 +20,11 @@ def duration(seconds: float) -> str:
     return f"{seconds:.3g} s" if seconds < WHOLE_SECONDS else f"{seconds:.0f} s"
 
 
+def duration_text(seconds: float | None) -> str:
+    """Return a duration, or a dash if it is unknown."""
+    return ABSENT if seconds is None else duration(seconds)
+
+
 def estimated(seconds: float, *, rough: bool) -> str:
     """Return the duration; with two digits and marked if it is rough: `~12 ms`, `~380 ms`."""
     return f"~{duration(float(f'{seconds:.2g}'))}" if rough else duration(seconds)
