@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from watchslo.api.status import ReactionStatus
 from watchslo.snapshot import Confidence
 from watchslo.timeline.condition import P99, placed
 from watchslo.timeline.day import MINUTE_SECONDS, Minute
@@ -219,7 +220,8 @@ class IncidentReport:
 
     Nothing is known before `known_wall`. Counts of events, guarantees and lag began at `counted_wall`, which may lie
     before the period; `violated` says whether a guarantee was violated in the period. With `proven_only` there are no
-    quantiles, as with `mode: node`.
+    quantiles, as with `mode: node`. `reactions` has the steps with events or pending objects: those of the five minutes
+    before the report if they are `newest`, else the worst of the period.
     """
 
     title: str
@@ -236,6 +238,8 @@ class IncidentReport:
     now: PresentVerdict | None = None
     proven_only: bool = False
     violated: bool = False
+    reactions: tuple[ReactionStatus, ...] = ()
+    newest: bool = False
 
     @cached_property
     def overall(self) -> tuple[Minute, ...]:

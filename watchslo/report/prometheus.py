@@ -5,7 +5,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from watchslo.api.status import QuantileStatus, ReactionStatus
 from watchslo.diagnose.cause_table import TABLE
+from watchslo.reaction.record import WINDOW_SECONDS
 from watchslo.report.answer import violated
 from watchslo.report.incident import (
     CauseRecord,
@@ -18,19 +20,25 @@ from watchslo.report.incident import (
     OwnRecord,
     ReportPeriod,
     WatchRecord,
+    peak_of,
 )
 from watchslo.report.queries import Asked, MetricSeries, minute_of, step_of
-from watchslo.snapshot import Guarantee
-from watchslo.timeline.condition import P99, placed
+from watchslo.serve.tables import shown_reactions
+from watchslo.snapshot import RESPONSIBLE, Guarantee, ReactionStep
+from watchslo.timeline.condition import P50, P99, placed
 from watchslo.timeline.day import MINUTE_SECONDS, Minute
 from watchslo.timeline.events import OWN_LAG_SECONDS
-from watchslo.timeline.format import counted, duration, printable, some_of
+from watchslo.timeline.format import ABSENT, counted, duration, printable, some_of
 from watchslo.timeline.verdict import Level
 
 Answers = Mapping[Asked, Sequence[MetricSeries]]
 _Key = tuple[str, str]
 """The apiserver and the name of a watch."""
 
+_Step = tuple[str, str, int, str]
+"""A resource, its group, the place of a step in the order of steps, and the step."""
+
+STEPS = tuple(ReactionStep)
 GUARANTEES = tuple(Guarantee)
 _VERDICTS = {float(minute): minute for minute in Minute}
 
@@ -81,6 +89,7 @@ def report_of(
         ),
         proven_only=proven_only,
         violated=any(series.last > 0.0 for series in answers[Asked.VIOLATIONS]),
+        reactions=shown_reactions(_reactions(answers)),
     )
 
 
@@ -208,6 +217,51 @@ def _guarantees(answers: Answers) -> Iterator[GuaranteeCount]:
             yield GuaranteeCount(
                 printable(guarantee) or "any guarantee", checks.get(guarantee), violations.get(guarantee, 0.0)
             )
+
+
+# --- controllers ------------------------------------------------------------------------------------------------------
+
+
+def _step(series: MetricSeries) -> _Step:
+    step = series.metric.get("step", "")
+    place = STEPS.index(step) if step in STEPS else len(STEPS)
+    return series.metric.get("resource", ""), series.metric.get("group", ""), place, step
+
+
+def _reactions(answers: Answers) -> Iterator[ReactionStatus]:
+    """Yield each step with the quantiles of the moment with the highest P99; no threshold is known."""
+    curves: dict[_Step, dict[tuple[str, str], Mapping[float, float]]] = defaultdict(lambda: defaultdict(dict))
+    for series in answers[Asked.REACTIONS]:
+        curves[_step(series)][series.metric.get("q", ""), series.metric.get("bound", "")] = dict(series.numbers)
+    reacted, pending, oldest = (
+        {_step(series): series.last for series in answers[asked]}
+        for asked in (Asked.REACTED, Asked.PENDING, Asked.OLDEST)
+    )
+    for key in sorted({*curves, *reacted, *pending}):
+        resource, group, _, step = key
+        yield ReactionStatus(
+            group=group,
+            resource=resource,
+            step=step,
+            responsible=RESPONSIBLE[ReactionStep(step)] if step in STEPS else ABSENT,
+            window=WINDOW_SECONDS,
+            events=round(reacted.get(key, 0.0)),
+            quantiles=tuple(_highest(curves[key])),
+            pending=round(pending[key]) if key in pending else None,
+            oldest_pending=oldest.get(key),
+        )
+
+
+def _highest(curves: Mapping[tuple[str, str], Mapping[float, float]]) -> Iterator[QuantileStatus]:
+    """Yield P50 and P99 of the moment with the highest P99."""
+    peak = peak_of([*_points(*(curves[f"{P99}", bound] for bound in ("lower", "estimate", "upper")))])
+    if peak is None:
+        return
+    median = curves[f"{P50}", "estimate"].get(peak.at_wall)
+    if median is not None:
+        yield QuantileStatus(q=P50, lower=0.0, estimate=median)
+    upper = None if math.isinf(peak.upper) else peak.upper
+    yield QuantileStatus(q=P99, lower=peak.lower, estimate=peak.estimate, upper=upper)
 
 
 # --- the timeline -----------------------------------------------------------------------------------------------------

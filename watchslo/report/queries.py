@@ -21,11 +21,13 @@ QUANTILE = "watchslo_apiserver_timespan_window_seconds"
 VIOLATIONS = "watchslo_watch_guarantee_violations_total"
 TAINTED = "watchslo_tainted_seconds_total"
 P99_MINUTE = ('q="0.99"', 'window="1m"')
+REACTION_BOUNDS = 'bound=~"lower|estimate|upper"'
 NUMBERS = {3: 'verdict="bad"', 2: 'verdict="undecided"', 1: 'verdict="good"'}
 """The numbers of the verdicts on a minute, as `Minute` has them."""
 
 MINUTE = "60s"
 WATCH = ("apiserver", "watch")
+STEP = ("group", "resource", "step")
 
 
 class MetricSeries(msgspec.Struct, frozen=True):
@@ -81,6 +83,10 @@ class Asked(StrEnum):
     RELISTED_AT = "relisted_at"
     VIOLATIONS = "violations"
     CHECKS = "checks"
+    REACTED = "reacted"
+    REACTIONS = "reactions"
+    PENDING = "pending"
+    OLDEST = "oldest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +146,14 @@ class _Writer:
         )
         unmeasured = self._counted("watchslo_unmeasured_events_total", RESOURCE, 'reason!="initial"')
         checks = self._counted("watchslo_watch_guarantee_checked_total", ("apiserver", "guarantee"))
+        pending, oldest = (
+            by("max", STEP, self._over("max", name, self._whole))
+            for name in ("watchslo_reaction_pending", "watchslo_reaction_oldest_pending_seconds")
+        )
         found = {
+            Asked.REACTED: self._counted("watchslo_reaction_seconds_count", STEP),
+            Asked.PENDING: pending,
+            Asked.OLDEST: oldest,
             Asked.BUILDS: by("count", ("version",), build),
             Asked.THRESHOLD: by("max", WATCH, threshold),
             Asked.TARGETS: by("max", ("kind", *WATCH), target),
@@ -163,7 +176,9 @@ class _Writer:
             for name in ("watchslo_cause_active", "watchslo_watch_stalled", "watchslo_watch_up")
         )
         answers = self._over("min", "watchslo_apiserver_up", self._recent)
+        reactions = self._over("max", "watchslo_reaction_window_seconds", self._recent, REACTION_BOUNDS)
         return quantiles | {
+            Asked.REACTIONS: by("max", (*STEP, "q", "bound"), reactions),
             Asked.CAUSES: f"{by('max', ('cause', *WATCH), cause)} > 0",
             Asked.STALLED: f"{by('max', RESOURCE, stalled)} > 0",
             Asked.CLOSED: f"{by('max', RESOURCE, up)} == 0",

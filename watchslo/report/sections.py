@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from watchslo.api.status import ReactionStatus
 from watchslo.report.answer import leading_causes, may_last, violated
 from watchslo.report.incident import (
     CurvePoint,
@@ -18,16 +19,20 @@ from watchslo.report.incident import (
 )
 from watchslo.report.unknown import unknowns
 from watchslo.report.wording import at, bounds, clock, estimate_of, share, span
+from watchslo.serve.tables import CONTROLLERS, reaction_cells
 from watchslo.timeline.condition import P99
 from watchslo.timeline.day import MINUTE_SECONDS, Minute
-from watchslo.timeline.format import ABSENT, counted, duration, moment, percentile
+from watchslo.timeline.format import ABSENT, counted, duration, moment, percentile, printable
 from watchslo.timeline.verdict import SIGNS, Level
 
 MOST_CHARTS = 12  # of watches, and of apiservers; the table of watches has the figures of more
 MOST_WATCHES = 100
 MOST_EVENTS = 150
+MOST_STEPS = 100  # of controllers
 MOST_CAUSES = 30
 SLICES = 12  # of the period in the table next to a chart
+NEWEST = "All figures are those of the five minutes before the report was made."
+WORST = "P50 and P99 are those of the worst five minutes of the period; pending and oldest are the highest of it."
 BUDGET_SECONDS = 30 * 86400.0
 MINUTES_OF_BUDGET = BUDGET_SECONDS / MINUTE_SECONDS
 
@@ -72,6 +77,7 @@ def sections(report: IncidentReport) -> tuple[ReportSection, ...]:
         _watch_charts(report),
         *_apiserver_charts(report),
         _watches(report),
+        *_controllers(report),
         _causes(report),
         _guarantees(report),
         _budget(report),
@@ -216,6 +222,25 @@ def _watch(watch: WatchRecord, report: IncidentReport) -> tuple[str, ...]:
         ABSENT if watch.curve.threshold is None else duration(watch.curve.threshold),
         *((watch.now or ABSENT,) if report.now else ()),
     )
+
+
+def _controllers(report: IncidentReport) -> Iterator[ReportSection]:
+    """Yield the reactions of controllers, if any were timed; each row names the component that acts in its step."""
+    if not report.reactions:
+        return
+    resource, step, *others = (column.heading for column in CONTROLLERS)
+    figures = {number + 1 for number, column in enumerate(CONTROLLERS) if column.is_figure}
+    rows, left_out = _some([_reaction(reaction) for reaction in report.reactions], MOST_STEPS, "step")
+    table = ReportTable(
+        "How fast controllers reacted", (resource, step, "Component", *others), rows, frozenset(figures), left_out
+    )
+    what = "From the commit that asks for something to the commit that shows that it is done."
+    yield ReportSection("Controllers", (what, NEWEST if report.newest else WORST), table)
+
+
+def _reaction(reaction: ReactionStatus) -> tuple[str, ...]:
+    resource, step, *others = map(printable, reaction_cells(reaction))
+    return resource, step, printable(reaction.responsible), *others
 
 
 def _causes(report: IncidentReport) -> ReportSection:

@@ -25,7 +25,7 @@ from watchslo.snapshot.figures import (
 )
 from watchslo.snapshot.informers import ClientReading, InformerReading, StoreVerdict
 from watchslo.snapshot.monitor import BuildReading, IncompleteGroup, MonitorReading, ShardReading, WitnessReading
-from watchslo.snapshot.reactions import ReactionReading, ReactionStep
+from watchslo.snapshot.reactions import RESPONSIBLE, ReactionReading, ReactionStep
 from watchslo.snapshot.snapshot import Snapshot
 from watchslo.snapshot.verdicts import OverallVerdict, WindowVerdict
 from watchslo.snapshot.watches import (
@@ -51,6 +51,7 @@ from watchslo.snapshot.watches import (
 )
 
 __all__ = [
+    "RESPONSIBLE",
     "ApiserverFigures",
     "ApiserverMetricsReading",
     "ApiserverReading",

@@ -114,6 +114,17 @@ def test_notes_say_what_a_daemon_does_not_keep() -> None:
     assert "curves for an hour, so they begin at 2023-11-14 22:10 UTC" in notes(70, 0)
 
 
+def test_reactions_are_those_of_the_last_five_minutes_of_the_daemon() -> None:
+    reaching, earlier = incident(covered=period(0, 41)), incident(covered=period(0, 40))
+    assert [(each.name, each.step) for each in reaching.reactions] == [
+        ("pods", "scheduled"),
+        ("deployments.apps", "observed"),
+    ]
+    assert earlier.reactions == ()
+    note = "A daemon keeps the reactions of controllers for five minutes; --prometheus has them for longer."
+    assert [note in report.own.notes for report in (reaching, earlier)] == [False, True]
+
+
 def test_part_and_full_timeline_are_noted() -> None:
     kept = documents(QUIET)
     shard = replace(

@@ -109,9 +109,33 @@ class TestQueries:
         assert times[0] == BEGIN_WALL + 90
 
 
+SCHEDULED = {"group": "", "resource": "pods", "step": "scheduled"}
+OBSERVED = {"group": "apps", "resource": "deployments", "step": "observed"}
+
+
+def window(q: str, bound: str, *values: float, step: Mapping[str, str] = SCHEDULED) -> MetricSeries:
+    """Return a bound of the quantiles of reactions, one value a minute."""
+    timed = ((BEGIN_WALL + 60.0 * number, value) for number, value in enumerate(values) if not math.isnan(value))
+    return series({**step, "q": q, "bound": bound}, *timed)
+
+
+REACTIONS = {
+    "reacted": [once(SCHEDULED, 411.6)],
+    "pending": [once(SCHEDULED, 0.0), once(OBSERVED, 3.0)],
+    "oldest": [once(SCHEDULED, 0.0), once(OBSERVED, 54.0)],
+    "reactions": [
+        window("0.5", "estimate", 0.008, 0.009),
+        window("0.99", "lower", 0.2, 6.5),
+        window("0.99", "estimate", 0.3, 6.9),
+        window("0.99", "upper", 0.4, 7.5),
+    ],
+}
+
+
 def with_many_events() -> IncidentReport:
     """Return a report with something of each kind that begins, ends or happens."""
     return report(
+        **REACTIONS,
         stalled=[during(PODS, range(10, 12))],
         closed=[during(LEASES, range(43, 45))],
         silent=[during({"apiserver": "a:1"}, range(2, 4))],
@@ -179,3 +203,30 @@ class TestReport:
     def test_several_versions_are_noted(self) -> None:
         made = report(builds=[once({"version": "1"}, 1.0), once({"version": "2"}, 1.0)])
         assert "2 versions of watchslo were scraped in the period." in unknowns(made)
+
+
+class TestReactions:
+    def test_worst_moment_of_each_step_counts(self) -> None:
+        observed, scheduled = report(**REACTIONS).reactions
+        assert (scheduled.name, scheduled.step, scheduled.events) == ("pods", "scheduled", 412)
+        assert [(each.q, each.estimate) for each in scheduled.quantiles] == [(0.5, 0.009), (0.99, 6.9)]
+        assert (scheduled.quantiles[1].lower, scheduled.quantiles[1].upper) == (6.5, 7.5)
+        assert (observed.name, observed.quantiles) == ("deployments.apps", ())
+        assert (observed.pending, observed.oldest_pending) == (3, 54.0)
+
+    def test_absent_upper_bound_is_infinite_and_absent_figures_are_unknown(self) -> None:
+        worst = [window("0.99", "lower", 0.2, 6.5), window("0.99", "estimate", 0.3, 6.9), window("0.99", "upper", 0.4)]
+        (scheduled,) = report(reacted=[once(SCHEDULED, 5.0)], reactions=worst).reactions
+        assert [(each.q, each.upper) for each in scheduled.quantiles] == [(0.99, None)]
+        assert (scheduled.pending, scheduled.oldest_pending) == (None, None)
+
+    def test_step_without_events_and_pending_objects_has_no_row(self) -> None:
+        made = report(reacted=[once(SCHEDULED, 0.0)], pending=[once(SCHEDULED, 0.0)])
+        assert made.reactions == ()
+        assert "## Controllers" not in as_markdown(made)
+
+    def test_steps_are_in_their_order_and_one_of_a_newer_version_is_the_last(self) -> None:
+        steps = [once({**SCHEDULED, "step": step}, 1.0) for step in ("bound", "deleted", "scheduled")]
+        made = report(reacted=steps).reactions
+        assert [each.step for each in made] == ["scheduled", "deleted", "bound"]
+        assert [each.responsible for each in made] == ["the scheduler", "the kubelet", ABSENT]

@@ -18,7 +18,7 @@ from watchslo.report.incident import (
     WatchRecord,
 )
 from watchslo.report.markdown import as_markdown, escaped
-from watchslo.report.sections import MOST_CAUSES, MOST_CHARTS, MOST_EVENTS, MOST_WATCHES
+from watchslo.report.sections import MOST_CAUSES, MOST_CHARTS, MOST_EVENTS, MOST_STEPS, MOST_WATCHES
 from watchslo.timeline.day import Minute
 from watchslo.timeline.verdict import Level
 
@@ -72,7 +72,13 @@ def wide() -> IncidentReport:
     events = [EventRecord(BEGIN_WALL + number, Level.GOOD, f"event {number}") for number in range(200)]
     events.append(EventRecord(BEGIN_WALL + 300, Level.BAD, "the worst"))
     causes = [CauseRecord(f"cause-{n}", "", None, BEGIN_WALL + n, None, "evidence " * 40, "look") for n in range(40)]
-    return replace(report, watches=tuple(watches), events=tuple(events), causes=tuple(causes))
+    return replace(
+        report,
+        watches=tuple(watches),
+        events=tuple(events),
+        causes=tuple(causes),
+        reactions=report.reactions * 60,
+    )
 
 
 def test_formats_match_golden_files(golden: Callable[[str, str], None]) -> None:
@@ -136,6 +142,7 @@ class TestBounds:
         assert text.count("\n### ") == MOST_CHARTS
         assert f"{150 - MOST_WATCHES} watches more are not shown." in text
         assert f"{201 - MOST_EVENTS} events of less importance are not shown." in text
+        assert f"{120 - MOST_STEPS} steps more are not shown." in text
         assert f"{40 - MOST_CAUSES} causes more are not shown." in text
         assert "the worst" in text
 
@@ -163,6 +170,16 @@ def test_empty_report_says_so_in_every_section() -> None:
     ):
         assert sentence in text
     Elements(as_html(empty))
+
+
+def test_controllers_have_a_row_for_each_step_and_none_without_reactions() -> None:
+    text = as_markdown(incident())
+    rows = text.partition("## Controllers\n")[2].partition("\n## ")[0].splitlines()
+    heading, _, scheduled, observed = (row for row in rows if row.startswith("|"))
+    assert heading.startswith("| Resource | Step | Component | Events | P50 | P99 |")
+    assert scheduled.startswith("| pods | scheduled | the scheduler | 40 | 8 ms | 300 ms |")
+    assert observed.endswith("| 3 | 12.5 s | slow (\\> 10 s) |")
+    assert "## Controllers" not in as_markdown(replace(incident(), reactions=()))
 
 
 def test_without_quantiles_there_is_no_chart() -> None:
