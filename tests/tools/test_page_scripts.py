@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, Route
 
-from tests.support.browser import ANSWER_MILLISECONDS, browser
+from tests.support.browser import ANSWER_MILLISECONDS, Onlooker, browser
 from tests.unit.serve import readings
 from watchslo.model import Interval
 from watchslo.serve import page as served
@@ -130,6 +130,29 @@ def test_page_without_updates_says_that_it_is_disconnected(chromium: Browser) ->
         page.evaluate(HIDDEN, arg=False)
         page.clock.run_for(SHOWN_MS)
         assert link(page).startswith("Disconnected since")
+
+
+def test_rows_of_controllers_and_clients_follow_the_updates_in_their_order(chromium: Browser) -> None:
+    def seen(table: str, column: int) -> list[str]:
+        return page.locator(f"#{table} tbody tr :nth-child({column})").all_inner_texts()
+
+    jobs, pods, worst = readings.MANAGER.informers[2], readings.MANAGER.informers[1], Interval(900.0, 901.0)
+    late_pods = replace(pods, verdict=jobs.verdict, staleness=worst)
+    changed = replace(
+        readings.SNAPSHOT,
+        reactions=readings.SNAPSHOT.reactions[::-1],
+        clients=(replace(readings.MANAGER, informers=(jobs, late_pods)),),
+    )
+    with opened(chromium) as page:
+        assert seen("clients", 2)[:3] == ["jobs.batch", "deployments.apps", "others"]
+        assert page.locator("#clients tr.bad").count() == 2
+        assert Onlooker(page).barriers() == []
+        tell(page, "delta", first_update(changed))
+        assert seen("clients", 2) == ["pods", "jobs.batch", "others"]
+        assert seen("reactions", 1) == ["deployments.apps", "pods"]
+        tell(page, "delta", reactions=[], clients=[])
+        assert not page.get_by_role("heading", name="Controllers").is_visible()
+        assert not page.get_by_role("heading", name="Clients").is_visible()
 
 
 def incident() -> Snapshot:

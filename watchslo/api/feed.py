@@ -96,6 +96,17 @@ class ReactionLine(ApiPart, frozen=True, kw_only=True):
     cells: tuple[str, ...]
 
 
+class ClientLine(ApiPart, frozen=True, kw_only=True):
+    """A row about a program whose informers are timed (beta): one stale resource, all others, or what is wrong now.
+
+    `cells` are the texts of the table's row.
+    """
+
+    key: str
+    level: Annotated[str, one_of(Level)]
+    cells: tuple[str, ...]
+
+
 class EventUpdate(ApiPart, frozen=True, kw_only=True):
     """One event of the timeline; `cause` is the one that began or ended, as it was last seen."""
 
@@ -136,6 +147,7 @@ class Update(ApiPart, frozen=True, kw_only=True, tag_field="apiVersion", tag="v1
     checks: tuple[SelfCheckStatus, ...]
     apiservers: tuple[ApiserverLine, ...]
     reactions: tuple[ReactionLine, ...] = ()
+    clients: tuple[ClientLine, ...] = ()
     watches: tuple[WatchLine, ...]
     gone: tuple[str, ...]
     happened: tuple[EventUpdate, ...]

@@ -579,6 +579,11 @@ class InformerStatus(ApiPart, frozen=True, kw_only=True):
     staleness: IntervalStatus | None = None
     queued: int | None = None
 
+    @property
+    def name(self) -> str:
+        """The resource as kubectl names it."""
+        return resource_key(self.resource, self.group)
+
 
 class ClientStatus(ApiPart, frozen=True, kw_only=True):
     """A program whose informers are timed (beta); `reads` counts the reads of its page by the worst verdict.

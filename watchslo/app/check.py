@@ -14,7 +14,7 @@ from watchslo.app import logs
 from watchslo.app.guarantees import document
 from watchslo.app.hints import hints, unready
 from watchslo.app.measurement import MeasurementPeriod, MeasurementResult, measured, seconds_of
-from watchslo.app.table import plain_console, print_tables
+from watchslo.app.table import LEVEL_STYLES, plain_console, print_tables
 from watchslo.app.terminal import Line, View, view_of
 from watchslo.config.loading import load, narrow
 from watchslo.errors import ConfigError
@@ -24,7 +24,6 @@ from watchslo.timeline.verdict import Level
 
 WINDOWS = (60.0, 300.0)
 EXIT_CODES = {Level.GOOD: 0, Level.BAD: 1, Level.UNKNOWN: 2}
-HEADLINE_STYLES = {Level.GOOD: "green", Level.BAD: "bold red", Level.UNKNOWN: "yellow"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +102,7 @@ def _so_far(snapshot: Snapshot) -> str:
 
 def _print(result: CheckResult) -> None:
     console, view = plain_console(), result.view
-    print_tables(console, view.lines, view.reactions)
+    print_tables(console, view, view.lines)
     for sentence in unready(view):
         console.print(sentence, style="yellow")
     for sentence in view.causes:
@@ -115,7 +114,7 @@ def _print(result: CheckResult) -> None:
             console.print(total.sentence, style="bold red")
     if interruption := result.measurement.interruption:
         console.print(interruption, style="yellow")
-    console.print(view.verdict, style=HEADLINE_STYLES[result.level])
+    console.print(view.verdict, style=LEVEL_STYLES[result.level])
 
 
 def _document(result: CheckResult) -> dict[str, object]:
@@ -134,6 +133,7 @@ def _document(result: CheckResult) -> dict[str, object]:
         **measurement.document,
         "watches": [_watch(line, unproven[line.apiserver]) for line in view.lines],
         "reactions": to_builtins(view.reactions),
+        "clients": to_builtins(view.clients),
         "guarantees": document(measurement.guarantees),
         "causes": [to_builtins(part_of(CauseStatus, cause)) for cause in snapshot.causes],
         "notReady": list(snapshot.monitor.not_ready),

@@ -5,13 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from rich.console import Console
 from rich.table import Table
 
-from watchslo.api.status import ReactionStatus
-from watchslo.app.terminal import Line
-from watchslo.serve.tables import CONTROLLERS, TableColumn, reaction_cells
+from watchslo.api.status import ClientStatus, ReactionStatus
+from watchslo.app.terminal import Line, View
+from watchslo.serve.tables import CLIENTS, CONTROLLERS, TableColumn, client_lines, reaction_cells
 from watchslo.timeline.condition import P50, P999, Condition
 from watchslo.timeline.explanation import labelled
 from watchslo.timeline.figure import bounds_text, estimate_text
 from watchslo.timeline.format import common_percentile, counted, duration, percentile, printable
+from watchslo.timeline.verdict import Level, level_of
 
 MOST_IDLE = 3  # rows
 UNLIMITED_COLUMNS = 10_000  # the width of files and pipes
@@ -25,6 +26,7 @@ STYLES: Mapping[str, str] = {
     Condition.WITHIN: "green",
 }
 
+LEVEL_STYLES = {Level.GOOD: "green", Level.BAD: "bold red", Level.UNKNOWN: "yellow"}
 REACTION_STYLES: Mapping[bool | None, str] = {
     True: STYLES[Condition.LATE],
     False: STYLES[Condition.WITHIN],
@@ -76,12 +78,14 @@ def draw(lines: Sequence[Line]) -> Table:
     return table
 
 
-def print_tables(console: Console, lines: Sequence[Line], reactions: Sequence[ReactionStatus]) -> None:
-    """Print the table of the watches, and that of their controllers if any has acted or is pending."""
+def print_tables(console: Console, view: View, lines: Sequence[Line]) -> None:
+    """Print the table of these watches, that of their controllers, and that of clients, each if it has rows."""
     console.print(draw(lines))
-    if reactions:
+    tables = [table for table in (draw_reactions(view.reactions), draw_clients(view.clients)) if table.row_count]
+    for table in tables:
         console.print()
-        console.print(draw_reactions(reactions))
+        console.print(table)
+    if tables:
         console.print()
 
 
@@ -89,6 +93,13 @@ def draw_reactions(reactions: Sequence[ReactionStatus]) -> Table:
     """Return the reactions of controllers as a `rich` table."""
     rows = ((reaction_cells(reaction), REACTION_STYLES[reaction.slow]) for reaction in reactions)
     return _drawn("CONTROLLERS", CONTROLLERS, rows)
+
+
+def draw_clients(clients: Iterable[ClientStatus]) -> Table:
+    """Return the caches of other programs as a `rich` table."""
+    return _drawn(
+        "CLIENTS", CLIENTS, ((line.cells, LEVEL_STYLES[level_of(line.level)]) for line in client_lines(clients))
+    )
 
 
 def _drawn(title: str, columns: Sequence[TableColumn], rows: Iterable[tuple[Sequence[str], str]]) -> Table:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 from watchslo.api.part import decode
-from watchslo.api.status import DomainStatus, QuantileStatus, ReactionStatus, StatusDocument, WatchStatus
+from watchslo.api.status import ClientStatus, DomainStatus, QuantileStatus, ReactionStatus, StatusDocument, WatchStatus
 from watchslo.serve.status import status_of
 from watchslo.serve.tables import shown_reactions
 from watchslo.snapshot import Snapshot
@@ -75,7 +75,7 @@ class View:
     first evaluation. `part` is what is measured if other instances measure the rest, and `elsewhere` the number of
     watches on other shards. `lines` are sorted by name. `causes` (the most certain first), `unproven` (apiservers whose
     revisions cannot be trusted) and `not_ready` are sentences. watchslo was late itself for `tainted_seconds` in total.
-    `reactions` has the steps with events or pending objects.
+    `reactions` has the steps with events or pending objects, `clients` the programs whose informers are timed.
     """
 
     at_wall: float
@@ -91,6 +91,7 @@ class View:
     not_ready: tuple[str, ...]
     tainted_seconds: float
     reactions: tuple[ReactionStatus, ...] = ()
+    clients: tuple[ClientStatus, ...] = ()
 
 
 def view_of(snapshot: Snapshot, account: Account | None = None) -> View:
@@ -120,6 +121,7 @@ def _view(status: StatusDocument) -> View:
             not_ready=monitor.not_ready,
             tainted_seconds=monitor.tainted_seconds,
             reactions=shown_reactions(status.reactions),
+            clients=status.clients,
         )
     )
 

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
-from watchslo.api.feed import ApiserverLine, ReactionLine, WatchLine
+from watchslo.api.feed import ApiserverLine, ClientLine, ReactionLine, WatchLine
 from watchslo.api.part import part_of
-from watchslo.api.status import QuantileStatus, ReactionStatus
+from watchslo.api.status import ClientStatus, QuantileStatus, ReactionStatus
 from watchslo.model import resource_key
-from watchslo.serve.tables import reaction_cells, shown_reactions
+from watchslo.serve.tables import client_lines, reaction_cells, shown_reactions
 from watchslo.snapshot import (
     ApiserverReading,
     ApiserverRole,
@@ -178,6 +178,11 @@ def reactions(snapshot: Snapshot) -> list[ReactionLine]:
         ReactionLine(key=f"{each.name} {each.step}", bad=bool(each.slow), cells=reaction_cells(each))
         for each in shown_reactions(part_of(ReactionStatus, reading) for reading in snapshot.reactions)
     ]
+
+
+def clients(snapshot: Snapshot) -> list[ClientLine]:
+    """Return the rows of all programs whose informers are timed, in the order of the snapshot."""
+    return [*client_lines(part_of(ClientStatus, reading) for reading in snapshot.clients)]
 
 
 def apiservers(snapshot: Snapshot) -> list[ApiserverLine]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from watchslo.api.feed import DayUpdate, EventUpdate, PastFigures, SeriesDocument, Update, WatchLine
 from watchslo.api.part import part_of
 from watchslo.api.status import CauseStatus, SelfCheckStatus, VerdictStatus
-from watchslo.serve.rows import apiservers, reactions, resource_name, time_of
+from watchslo.serve.rows import apiservers, clients, reactions, resource_name, time_of
 from watchslo.timeline.condition import WatchCondition
 from watchslo.timeline.day import Minutes
 from watchslo.timeline.format import part_note
@@ -55,6 +55,7 @@ def _encode(
         checks=tuple(part_of(SelfCheckStatus, check) for check in account.checks),
         apiservers=tuple(apiservers(snapshot)),
         reactions=tuple(reactions(snapshot)),
+        clients=tuple(clients(snapshot)),
         watches=tuple(watches),
         gone=tuple(gone),
         happened=tuple(part_of(EventUpdate, event) for event in happened),

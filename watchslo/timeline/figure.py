@@ -42,8 +42,13 @@ def bounds_text(figure: ShownFigure | None) -> str:
     """Return the probable interval of a figure, if it has one, and its proven bounds."""
     if figure is None:
         return ABSENT
-    proven = f"proven {between(figure)}"
+    proven = proven_text(figure)
     return proven if figure.probable is None else f"{between(figure.probable)}, {proven}"
+
+
+def proven_text(bounds: ShownBounds) -> str:
+    """Return proven bounds, marked as such."""
+    return f"proven {between(bounds)}"
 
 
 def between(bounds: ShownBounds) -> str:

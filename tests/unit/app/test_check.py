@@ -29,7 +29,7 @@ Check = Callable[..., Printed]
 DOCUMENTED = [
     *("apiVersion", "at", "cluster", "part", "verdict", "level", "exitCode"),
     *("context", "server", "asked", "measured", "interrupted"),
-    *("watches", "reactions", "guarantees", "causes", "notReady", "hints"),
+    *("watches", "reactions", "clients", "guarantees", "causes", "notReady", "hints"),
 ]
 DOCUMENTED_OF_A_WATCH = [
     *("watch", "apiserver", "resource", "group", "verdict", "condition", "threshold", "quantile"),

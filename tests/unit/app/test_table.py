@@ -8,8 +8,9 @@ from msgspec.structs import replace as changed
 
 from tests.support.transcripts import of_states
 from tests.unit.serve import readings
-from watchslo.api.status import QuantileStatus
-from watchslo.app.table import MOST_IDLE, draw, plain_console
+from watchslo.api.part import part_of
+from watchslo.api.status import ClientStatus, QuantileStatus
+from watchslo.app.table import MOST_IDLE, STYLES, draw, draw_clients, plain_console
 from watchslo.app.terminal import Line, view_of
 from watchslo.snapshot import QuantileReading
 from watchslo.timeline.condition import P50, P99, Condition, WatchVerdict
@@ -78,6 +79,15 @@ def test_table_fits_into_110_columns_and_has_a_row_for_each_watch_but_many_idle_
     more = idle - 1 if idle > MOST_IDLE else 0
     assert len(rows) == (len(lines) - more + 1 if lines else 0)
     assert all(len(row) <= 110 for row in rows)
+
+
+def test_clients_have_no_control_characters_and_what_is_stale_is_as_a_late_watch() -> None:
+    client = part_of(ClientStatus, replace(readings.MANAGER, obstacle="It says \x1b[31mno."))
+    table, console = draw_clients([client]), plain_console()
+    with console.capture() as captured:
+        console.print(table)
+    assert captured.get().rstrip().endswith("It says ?[31mno.")
+    assert [row.style for row in table.rows] == [*[STYLES[Condition.LATE]] * 2, STYLES[Condition.WITHIN], "yellow"]
 
 
 def test_line_without_events_is_not_measured() -> None:

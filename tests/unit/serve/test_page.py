@@ -84,6 +84,12 @@ def test_row_has_a_cell_for_each_heading() -> None:
     assert {head.count("<th ")} == {len(row) for row in rows(readings.SNAPSHOT, "watches")}
 
 
+@pytest.mark.parametrize("table", ["reactions", "clients"])
+def test_table_without_rows_is_hidden(table: str) -> None:
+    assert f'<section id="{table}-section" aria-labelledby="{table}-title">' in html(readings.SNAPSHOT)
+    assert f'<section id="{table}-section" aria-labelledby="{table}-title" hidden>' in html(readings.EMPTY)
+
+
 def test_page_before_the_first_evaluation_has_the_reasons() -> None:
     text = html(readings.EMPTY)
     assert "<title>watchslo</title>" in text

@@ -110,7 +110,7 @@ async def _print_details(source: Source, watch: str) -> None:
 
 def _print(view: View) -> None:
     console = plain_console()
-    print_tables(console, Choice().of(view.lines), view.reactions)
+    print_tables(console, view, Choice().of(view.lines))
     for sentence in (*unready(view), *view.causes, *hints(view)):
         console.print(sentence)
     for doubt in filter(None, (view.trust, part_note(view.part, view.elsewhere))):

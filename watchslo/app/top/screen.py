@@ -17,7 +17,7 @@ from textual.widgets import DataTable, Input, Static
 from watchslo.api.feed import WatchDetail
 from watchslo.app.details import written
 from watchslo.app.hints import problems, unready
-from watchslo.app.table import draw_reactions, figures, headings, status, style
+from watchslo.app.table import draw_clients, draw_reactions, figures, headings, status, style
 from watchslo.app.terminal import NOT_YET, Line, View
 from watchslo.app.top.choice import Choice, Link, clock
 from watchslo.app.top.sources import Measurement, Source
@@ -77,6 +77,7 @@ class Top(App[None]):
     #keys { dock: bottom; height: 1; text-style: dim; }
     DataTable { height: 1fr; background: transparent; }
     #controllers { height: auto; max-height: 20%; }
+    #clients { height: auto; max-height: 15%; }
     #detail { height: 1fr; background: transparent; }
     Input { dock: bottom; height: 1; border: none; padding: 0; }
     """
@@ -111,6 +112,7 @@ class Top(App[None]):
         yield Static(id="notes", markup=False)
         yield DataTable[Text](id="watches", cursor_type="row", zebra_stripes=False)
         yield Static(id="controllers", markup=False)
+        yield Static(id="clients", markup=False)
         detail = VerticalScroll(Static(id="detail-text", markup=False), id="detail")
         detail.display = False
         yield detail
@@ -201,7 +203,7 @@ class Top(App[None]):
         self._detail_text.update("…")
         self.query_one("#detail").display = key is not None
         self._table.display = key is None
-        self._show_controllers()
+        self._show_tables()
         self.query_one("#keys", Static).update(KEYS_HELP if key is None else DETAIL_HELP)
         (self._table if key is None else self.query_one("#detail")).focus()
 
@@ -241,15 +243,19 @@ class Top(App[None]):
         self._show_text("part", [part_note(view.part, view.elsewhere)] if view else [])
         self._show_text("trust", [view.trust] if view and view.trust else [])
         self._show_text("notes", first_of((*view.causes, *unready(view), *problems(view))) if view else [])
-        self._show_controllers()
+        self._show_tables()
         self._fill(lines)
 
-    def _show_controllers(self) -> None:
-        """Show how fast controllers react below the watches, but not below the details of one."""
-        reactions = self._view.reactions if self._view and self._opened is None else ()
-        widget = self.query_one("#controllers", Static)
-        widget.display = bool(reactions)
-        widget.update(draw_reactions(reactions))
+    def _show_tables(self) -> None:
+        """Show the tables below the watches that have rows, but not below the details of one."""
+        view = self._view if self._opened is None else None
+        for name, table in (
+            ("controllers", draw_reactions(view.reactions if view else ())),
+            ("clients", draw_clients(view.clients if view else ())),
+        ):
+            widget = self.query_one(f"#{name}", Static)
+            widget.display = bool(table.row_count)
+            widget.update(table)
 
     def _place(self, view: View | None) -> str:
         if view is None:

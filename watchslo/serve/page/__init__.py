@@ -15,7 +15,7 @@ from watchslo.serve.document import Document, DocumentResponse
 from watchslo.serve.feed import Feed
 from watchslo.serve.rendering import Renderer
 from watchslo.serve.route import Kind, Route
-from watchslo.serve.tables import CONTROLLERS
+from watchslo.serve.tables import CLIENTS, CONTROLLERS
 from watchslo.snapshot import Snapshot
 from watchslo.templates import template
 from watchslo.timeline.format import common_percentile, counted, moment, part_note
@@ -51,8 +51,10 @@ def encode(account: Account) -> Document:
         quantile=common_percentile(line.quantile for line in watches),
         count=counted(len(watches), "watch"),
         apiservers=rows.apiservers(snapshot),
-        controllers=CONTROLLERS,
+        columns_of_reactions=CONTROLLERS,
         reactions=rows.reactions(snapshot),
+        columns_of_clients=CLIENTS,
+        clients=rows.clients(snapshot),
         version=snapshot.monitor.build.version,
         at=moment(snapshot.at_wall),
         moment=moment,

@@ -62,20 +62,27 @@ async def test_screen_shows_place_headline_notes_and_rows(shown: Pilot[None]) ->
     assert len(rows(shown)) == len(readings.SNAPSHOT.watches)
 
 
-async def test_controllers_are_shown_below_the_watches_but_not_below_details(shown: Pilot[None]) -> None:
-    def is_shown() -> bool:
-        return shown.app.query_one("#controllers", Static).display
+TABLES = ("controllers", "clients")
 
-    assert is_shown()
+
+def tables(pilot: Pilot[None]) -> list[str]:
+    """Return the tables that are shown below the watches."""
+    return [name for name in TABLES if pilot.app.query_one(f"#{name}", Static).display]
+
+
+async def test_controllers_and_clients_are_shown_below_the_watches_but_not_below_details(shown: Pilot[None]) -> None:
+    assert tables(shown) == [*TABLES]
     await shown.press("enter")
-    assert not is_shown()
+    assert tables(shown) == []
     await shown.press("escape")
-    assert is_shown()
+    assert tables(shown) == [*TABLES]
 
 
-async def test_controllers_without_reactions_take_no_place(shown: Pilot[None], source: FakeSource) -> None:
+async def test_controllers_and_clients_without_rows_take_no_place(shown: Pilot[None], source: FakeSource) -> None:
     source.now = replace(VIEW, reactions=())
-    await until(shown, lambda: not shown.app.query_one("#controllers", Static).display)
+    await until(shown, lambda: tables(shown) == ["clients"])
+    source.now = replace(VIEW, clients=())
+    await until(shown, lambda: tables(shown) == ["controllers"])
     assert rows(shown)
 
 

@@ -18,6 +18,7 @@ const charts = new Charts(at("charts"));
 const table = new Watches(at("watches"), at("filter"), at("count"));
 const apiservers = new Rows(at("apiservers"));
 const reactions = new Rows(at("reactions"), ({ row }, reaction) => row.classList.toggle("bad", reaction.bad));
+const clients = new Rows(at("clients"), ({ row }, client) => row.classList.toggle("bad", client.level === "bad"));
 const detail = new Detail(at("detail"));
 const day = new Day(at("day"), at("day-text"));
 
@@ -53,6 +54,15 @@ function showList(id, items, make) {
   at(id).replaceChildren(...items.map(make));
 }
 
+// A table whose rows are sent as a whole, in their order; its section is hidden without rows.
+function showRows(rows, lines, section) {
+  const keys = lines.map(({ key }) => key);
+  rows.keep(new Set(keys));
+  lines.forEach((line) => rows.set(line.key, line));
+  rows.order(keys);
+  at(section).hidden = !lines.length;
+}
+
 function check({ name, level, text }) {
   const sign = element("span", { ariaHidden: "true" }, SIGNS[level]);
   return element("li", { className: level }, sign, " ", element("strong", {}, name), ` ${text}`);
@@ -82,9 +92,8 @@ function show(update, whole) {
   showList("checks", update.checks, check);
   apiservers.keep(new Set(update.apiservers.map(({ name }) => name)));
   update.apiservers.forEach((apiserver) => apiservers.set(apiserver.name, apiserver));
-  reactions.keep(new Set(update.reactions.map(({ key }) => key)));
-  update.reactions.forEach((reaction) => reactions.set(reaction.key, reaction));
-  at("reactions-section").hidden = !update.reactions.length;
+  showRows(reactions, update.reactions, "reactions-section");
+  showRows(clients, update.clients, "clients-section");
   table.update(watches, update.watches);
   charts.update(Date.parse(update.at) / 1000, watches);
   detail.update(Date.parse(update.at) / 1000, watches, whole);
