@@ -25,7 +25,7 @@ from watchslo.report.incident import (
     WatchRecord,
 )
 from watchslo.report.wording import at, confidence_rank
-from watchslo.serve.tables import shown_reactions
+from watchslo.serve.tables import client_lines, shown_reactions
 from watchslo.snapshot import Confidence
 from watchslo.timeline.day import MINUTE_SECONDS, MINUTES, Minute
 from watchslo.timeline.events import EventKind
@@ -100,6 +100,7 @@ def report_of(documents: DaemonDocuments, period: ReportPeriod, place: str, made
         proven_only=bool(status.watches) and not any(watch.latency.windows for watch in status.watches),
         violated=_is_violated(documents, period),
         reactions=shown_reactions(status.reactions) if _reaches(period, made_wall) else (),
+        clients=tuple(client_lines(status.clients)) if _reaches(period, made_wall) else (),
         newest=True,
     )
 
@@ -111,7 +112,7 @@ def _present(verdict: VerdictStatus | None) -> PresentVerdict | None:
 
 
 def _reaches(period: ReportPeriod, made_wall: float) -> bool:
-    """Return True if the period reaches into the last minutes, whose reactions a daemon knows."""
+    """Return True if the period reaches into the last five minutes, of which a daemon knows more."""
     return period.until_wall > made_wall - WINDOW_SECONDS
 
 
@@ -258,8 +259,9 @@ def _notes(documents: DaemonDocuments, period: ReportPeriod, made_wall: float) -
         yield f"A daemon keeps curves for an hour, so they begin at {at(kept)}; --prometheus has them for longer."
     if started < period.since_wall - MINUTE_SECONDS:
         yield f"Events, guarantees and lag are counted since watchslo started, at {at(started)}, not for the period."
-    if shown_reactions(documents.status.reactions) and not _reaches(period, made_wall):
-        yield "A daemon keeps the reactions of controllers for five minutes; --prometheus has them for longer."
+    status = documents.status
+    if (status.clients or shown_reactions(status.reactions)) and not _reaches(period, made_wall):
+        yield "A daemon knows controllers and clients of the last five minutes only; --prometheus has them for longer."
     if 0 < (bare := sum(not past.at for past in documents.series.watches)) < len(documents.series.watches):
         yield f"Curves of the worst watches only were read; {counted(bare, 'watch')} more have none here."
     happened = documents.update.happened

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from watchslo.api.feed import ClientLine
 from watchslo.api.status import ReactionStatus
 from watchslo.snapshot import Confidence
 from watchslo.timeline.condition import P99, placed
@@ -220,8 +221,9 @@ class IncidentReport:
 
     Nothing is known before `known_wall`. Counts of events, guarantees and lag began at `counted_wall`, which may lie
     before the period; `violated` says whether a guarantee was violated in the period. With `proven_only` there are no
-    quantiles, as with `mode: node`. `reactions` has the steps with events or pending objects: those of the five minutes
-    before the report if they are `newest`, else the worst of the period.
+    quantiles, as with `mode: node`. `reactions` has the steps with events or pending objects, `clients` the rows about
+    the caches of other programs. If they are `newest`, they are of the five minutes before the report, and of its end;
+    else they are the worst of the period.
     """
 
     title: str
@@ -239,6 +241,7 @@ class IncidentReport:
     proven_only: bool = False
     violated: bool = False
     reactions: tuple[ReactionStatus, ...] = ()
+    clients: tuple[ClientLine, ...] = ()
     newest: bool = False
 
     @cached_property

@@ -5,8 +5,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from watchslo.api.feed import ClientLine
 from watchslo.api.status import QuantileStatus, ReactionStatus
 from watchslo.diagnose.cause_table import TABLE
+from watchslo.model import resource_key
 from watchslo.reaction.record import WINDOW_SECONDS
 from watchslo.report.answer import violated
 from watchslo.report.incident import (
@@ -24,7 +26,7 @@ from watchslo.report.incident import (
 )
 from watchslo.report.queries import Asked, MetricSeries, minute_of, step_of
 from watchslo.serve.tables import shown_reactions
-from watchslo.snapshot import RESPONSIBLE, Guarantee, ReactionStep
+from watchslo.snapshot import RESPONSIBLE, Guarantee, ReactionStep, StoreVerdict
 from watchslo.timeline.condition import P50, P99, placed
 from watchslo.timeline.day import MINUTE_SECONDS, Minute
 from watchslo.timeline.events import OWN_LAG_SECONDS
@@ -90,6 +92,7 @@ def report_of(
         proven_only=proven_only,
         violated=any(series.last > 0.0 for series in answers[Asked.VIOLATIONS]),
         reactions=shown_reactions(_reactions(answers)),
+        clients=tuple(_clients(answers)),
     )
 
 
@@ -219,7 +222,7 @@ def _guarantees(answers: Answers) -> Iterator[GuaranteeCount]:
             )
 
 
-# --- controllers ------------------------------------------------------------------------------------------------------
+# --- controllers and clients ------------------------------------------------------------------------------------------
 
 
 def _step(series: MetricSeries) -> _Step:
@@ -262,6 +265,30 @@ def _highest(curves: Mapping[tuple[str, str], Mapping[float, float]]) -> Iterato
         yield QuantileStatus(q=P50, lower=0.0, estimate=median)
     upper = None if math.isinf(peak.upper) else peak.upper
     yield QuantileStatus(q=P99, lower=peak.lower, estimate=peak.estimate, upper=upper)
+
+
+def _clients(answers: Answers) -> Iterator[ClientLine]:
+    """Yield a row for each client whose page was read, with the resource that was proven most stale."""
+    pages: dict[str, dict[str, float]] = defaultdict(dict)
+    for series in answers[Asked.PAGES]:
+        if series.last > 0.0:
+            pages[series.metric.get("client", "")][series.metric.get("verdict", "")] = series.last
+    stalest = {series.metric.get("client"): series for series in answers[Asked.STALEST]}
+    queued = {series.metric.get("client"): series.last for series in answers[Asked.QUEUED]}
+    for client, counts in sorted(pages.items()):
+        worst = stalest.get(client)
+        name = resource_key(worst.metric.get("resource", ""), worst.metric.get("group", "")) if worst else "all"
+        yield ClientLine(
+            key=client,
+            level=Level.BAD if StoreVerdict.STALE in counts else Level.GOOD,
+            cells=(
+                client,
+                name,
+                f"at least {duration(worst.last)}" if worst else ABSENT,
+                f"{round(queued[client]):,}" if client in queued else ABSENT,
+                f"pages: {', '.join(f'{round(counts[each]):,} {each}' for each in StoreVerdict if each in counts)}",
+            ),
+        )
 
 
 # --- the timeline -----------------------------------------------------------------------------------------------------

@@ -87,6 +87,9 @@ class Asked(StrEnum):
     REACTIONS = "reactions"
     PENDING = "pending"
     OLDEST = "oldest"
+    PAGES = "pages"
+    STALEST = "stalest"
+    QUEUED = "queued"
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +153,12 @@ class _Writer:
             by("max", STEP, self._over("max", name, self._whole))
             for name in ("watchslo_reaction_pending", "watchslo_reaction_oldest_pending_seconds")
         )
+        staleness = self._over("max", "watchslo_informer_staleness_seconds", self._whole, 'bound="lower"')
+        of_resource = by("max", ("client", "group", "resource"), staleness)
         found = {
+            Asked.PAGES: self._counted("watchslo_informer_reads_total", ("client", "verdict")),
+            Asked.STALEST: f"topk by (client) (1, {of_resource}) > 0",
+            Asked.QUEUED: by("max", ("client",), self._over("max", "watchslo_informer_queued_items", self._whole)),
             Asked.REACTED: self._counted("watchslo_reaction_seconds_count", STEP),
             Asked.PENDING: pending,
             Asked.OLDEST: oldest,

@@ -19,7 +19,7 @@ from watchslo.report.incident import (
 )
 from watchslo.report.unknown import unknowns
 from watchslo.report.wording import at, bounds, clock, estimate_of, share, span
-from watchslo.serve.tables import CONTROLLERS, reaction_cells
+from watchslo.serve.tables import CLIENTS, CONTROLLERS, reaction_cells
 from watchslo.timeline.condition import P99
 from watchslo.timeline.day import MINUTE_SECONDS, Minute
 from watchslo.timeline.format import ABSENT, counted, duration, moment, percentile, printable
@@ -28,9 +28,11 @@ from watchslo.timeline.verdict import SIGNS, Level
 MOST_CHARTS = 12  # of watches, and of apiservers; the table of watches has the figures of more
 MOST_WATCHES = 100
 MOST_EVENTS = 150
-MOST_STEPS = 100  # of controllers
+MOST_ROWS = 100  # about controllers, and about clients
 MOST_CAUSES = 30
 SLICES = 12  # of the period in the table next to a chart
+NEWEST_CACHES = "How old the informer caches of other programs were when the report was made."
+WORST_CACHES = "Of each client, the resource that was most stale in the period, and the number of its pages by verdict."
 NEWEST = "All figures are those of the five minutes before the report was made."
 WORST = "P50 and P99 are those of the worst five minutes of the period; pending and oldest are the highest of it."
 BUDGET_SECONDS = 30 * 86400.0
@@ -78,6 +80,7 @@ def sections(report: IncidentReport) -> tuple[ReportSection, ...]:
         *_apiserver_charts(report),
         _watches(report),
         *_controllers(report),
+        *_clients(report),
         _causes(report),
         _guarantees(report),
         _budget(report),
@@ -230,7 +233,7 @@ def _controllers(report: IncidentReport) -> Iterator[ReportSection]:
         return
     resource, step, *others = (column.heading for column in CONTROLLERS)
     figures = {number + 1 for number, column in enumerate(CONTROLLERS) if column.is_figure}
-    rows, left_out = _some([_reaction(reaction) for reaction in report.reactions], MOST_STEPS, "step")
+    rows, left_out = _some([_reaction(reaction) for reaction in report.reactions], MOST_ROWS, "step")
     table = ReportTable(
         "How fast controllers reacted", (resource, step, "Component", *others), rows, frozenset(figures), left_out
     )
@@ -241,6 +244,18 @@ def _controllers(report: IncidentReport) -> Iterator[ReportSection]:
 def _reaction(reaction: ReactionStatus) -> tuple[str, ...]:
     resource, step, *others = map(printable, reaction_cells(reaction))
     return resource, step, printable(reaction.responsible), *others
+
+
+def _clients(report: IncidentReport) -> Iterator[ReportSection]:
+    """Yield how old the caches of other programs were, if any were read."""
+    if not report.clients:
+        return
+    figures = frozenset(number for number, column in enumerate(CLIENTS) if column.is_figure)
+    rows, left_out = _some([tuple(map(printable, line.cells)) for line in report.clients], MOST_ROWS, "row")
+    caption = "How old the informer caches of other programs were"
+    headings = tuple(column.heading for column in CLIENTS)
+    table = ReportTable(caption, headings, rows, figures, left_out)
+    yield ReportSection("Clients", (NEWEST_CACHES if report.newest else WORST_CACHES,), table)
 
 
 def _causes(report: IncidentReport) -> ReportSection:

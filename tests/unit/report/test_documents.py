@@ -17,6 +17,7 @@ from watchslo.report.daemon import (
 )
 from watchslo.snapshot import Confidence
 from watchslo.timeline.day import Minute
+from watchslo.timeline.format import ABSENT
 from watchslo.timeline.verdict import Level
 
 PART = re.compile(rb'"part":null')
@@ -114,14 +115,15 @@ def test_notes_say_what_a_daemon_does_not_keep() -> None:
     assert "curves for an hour, so they begin at 2023-11-14 22:10 UTC" in notes(70, 0)
 
 
-def test_reactions_are_those_of_the_last_five_minutes_of_the_daemon() -> None:
+def test_controllers_and_clients_are_those_of_the_last_five_minutes_of_the_daemon() -> None:
     reaching, earlier = incident(covered=period(0, 41)), incident(covered=period(0, 40))
     assert [(each.name, each.step) for each in reaching.reactions] == [
         ("pods", "scheduled"),
         ("deployments.apps", "observed"),
     ]
-    assert earlier.reactions == ()
-    note = "A daemon keeps the reactions of controllers for five minutes; --prometheus has them for longer."
+    assert [line.cells[1] for line in reaching.clients] == ["jobs.batch", "deployments.apps", "others", ABSENT]
+    assert (earlier.reactions, earlier.clients) == ((), ())
+    note = "A daemon knows controllers and clients of the last five minutes only; --prometheus has them for longer."
     assert [note in report.own.notes for report in (reaching, earlier)] == [False, True]
 
 

@@ -132,10 +132,25 @@ REACTIONS = {
 }
 
 
+MANAGER = {"client": "kube-controller-manager"}
+CLIENTS = {
+    "pages": [
+        once({**MANAGER, "verdict": "current"}, 100.2),
+        once({**MANAGER, "verdict": "stale"}, 3.0),
+        once({**MANAGER, "verdict": "unknown"}, 0.0),
+        once({"client": "a", "verdict": "unknown"}, 7.0),
+        once({"client": "gone", "verdict": "current"}, 0.0),
+    ],
+    "stalest": [once({**MANAGER, "group": "batch", "resource": "jobs"}, 10.03)],
+    "queued": [once(MANAGER, 1203.0)],
+}
+
+
 def with_many_events() -> IncidentReport:
     """Return a report with something of each kind that begins, ends or happens."""
     return report(
         **REACTIONS,
+        **CLIENTS,
         stalled=[during(PODS, range(10, 12))],
         closed=[during(LEASES, range(43, 45))],
         silent=[during({"apiserver": "a:1"}, range(2, 4))],
@@ -230,3 +245,12 @@ class TestReactions:
         made = report(reacted=steps).reactions
         assert [each.step for each in made] == ["scheduled", "deleted", "bound"]
         assert [each.responsible for each in made] == ["the scheduler", "the kubelet", ABSENT]
+
+
+def test_each_client_that_was_read_has_its_most_stale_resource_and_its_pages_by_verdict() -> None:
+    made = report(**CLIENTS)
+    assert [line.cells for line in made.clients] == [
+        ("a", "all", ABSENT, ABSENT, "pages: 7 unknown"),
+        ("kube-controller-manager", "jobs.batch", "at least 10 s", "1,203", "pages: 100 current, 3 stale"),
+    ]
+    assert "## Clients" not in as_markdown(report(pages=CLIENTS["pages"][-1:]))

@@ -18,8 +18,9 @@ from watchslo.report.incident import (
     WatchRecord,
 )
 from watchslo.report.markdown import as_markdown, escaped
-from watchslo.report.sections import MOST_CAUSES, MOST_CHARTS, MOST_EVENTS, MOST_STEPS, MOST_WATCHES
+from watchslo.report.sections import MOST_CAUSES, MOST_CHARTS, MOST_EVENTS, MOST_ROWS, MOST_WATCHES
 from watchslo.timeline.day import Minute
+from watchslo.timeline.format import ABSENT
 from watchslo.timeline.verdict import Level
 
 VOID = {"meta", "link", "line", "rect", "circle", "polyline", "polygon"}
@@ -142,7 +143,7 @@ class TestBounds:
         assert text.count("\n### ") == MOST_CHARTS
         assert f"{150 - MOST_WATCHES} watches more are not shown." in text
         assert f"{201 - MOST_EVENTS} events of less importance are not shown." in text
-        assert f"{120 - MOST_STEPS} steps more are not shown." in text
+        assert f"{120 - MOST_ROWS} steps more are not shown." in text
         assert f"{40 - MOST_CAUSES} causes more are not shown." in text
         assert "the worst" in text
 
@@ -172,14 +173,27 @@ def test_empty_report_says_so_in_every_section() -> None:
     Elements(as_html(empty))
 
 
+def rows_of(title: str, report: IncidentReport) -> list[str]:
+    """Return the rows of the table in the section with this title, with its headings; none without the section."""
+    section = as_markdown(report).partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    return [row for row in section.splitlines() if row.startswith("|") and "---" not in row]
+
+
 def test_controllers_have_a_row_for_each_step_and_none_without_reactions() -> None:
-    text = as_markdown(incident())
-    rows = text.partition("## Controllers\n")[2].partition("\n## ")[0].splitlines()
-    heading, _, scheduled, observed = (row for row in rows if row.startswith("|"))
+    heading, scheduled, observed = rows_of("Controllers", incident())
     assert heading.startswith("| Resource | Step | Component | Events | P50 | P99 |")
     assert scheduled.startswith("| pods | scheduled | the scheduler | 40 | 8 ms | 300 ms |")
     assert observed.endswith("| 3 | 12.5 s | slow (\\> 10 s) |")
-    assert "## Controllers" not in as_markdown(replace(incident(), reactions=()))
+    assert rows_of("Controllers", replace(incident(), reactions=())) == []
+
+
+def test_clients_have_their_stale_resources_and_none_without_clients() -> None:
+    heading, jobs, _, others, scheduler = rows_of("Clients", incident())
+    assert heading == "| Client | Resource | Staleness bounds | Queued | Condition |"
+    assert jobs == f"| kube-controller-manager | jobs.batch | proven 600 s to ∞ | {ABSENT} | stale |"
+    assert others.endswith("| 1 current, 56 unknown (unwatched) |")
+    assert scheduler.endswith("| https://10.0.0.7:10259 refuses its page. |")
+    assert rows_of("Clients", replace(incident(), clients=())) == []
 
 
 def test_without_quantiles_there_is_no_chart() -> None:
