@@ -27,8 +27,8 @@ from tests.support.kubectl import (
 pytestmark = pytest.mark.xdist_group("manifests")
 
 PROFILES = ("control-plane", "managed", "node", "sharded")
-COMPONENTS = ("authorization", "flow-schema", "service-monitor", "tls")
-PROTECTED = ("authorization=true", "flowSchema=true", "tlsSecret=watchslo-tls")
+COMPONENTS = ("authorization", "flow-schema", "host-network", "service-monitor", "tls")
+PROTECTED = ("authorization=true", "flowSchema=true", "hostNetwork=true", "tlsSecret=watchslo-tls")
 SECRET_CHOICE = ("authorization=true", "scraper.tokenSecret=true")
 OWN_TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 ACCOUNT_OF_PROMETHEUS = {"kind": "ServiceAccount", "name": "prometheus-k8s", "namespace": "monitoring"}
