@@ -1,6 +1,12 @@
-"""The order of the files of end-to-end tests."""
+"""The order of the files of end-to-end tests, and a control plane for one test."""
+
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+from tests.support.assets import Assets
+from tests.support.control_plane import ControlPlane, Etcd
 
 LONGEST_FIRST = (
     *("test_storages.py", "test_image.py", "test_budget.py", "test_apiservers.py", "test_lab.py", "test_guarantees.py"),
@@ -12,3 +18,10 @@ LONGEST_FIRST = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     places = {name: place for place, name in enumerate(LONGEST_FIRST)}
     items.sort(key=lambda item: places.get(item.path.name, len(places)))
+
+
+@pytest.fixture
+def plane(tmp_path: Path, assets: Assets) -> Iterator[ControlPlane]:
+    """A control plane that no other test uses."""
+    with Etcd(tmp_path, assets.etcd) as etcd, ControlPlane(tmp_path, assets.kube_apiserver, etcd) as plane:
+        yield plane

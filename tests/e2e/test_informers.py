@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.assets import CONTROLLERS_OF, KUBE_APISERVER, Assets, controllers
-from tests.support.control_plane import ControlPlane, Etcd, Port
+from tests.support.assets import CONTROLLERS_OF, KUBE_APISERVER, controllers
+from tests.support.control_plane import ControlPlane, Port
 from tests.support.controllers import DEPLOYMENTS
 from tests.support.daemon import LOOK_SECONDS, Daemon, Proxy, config_file, outside
 from tests.support.process import Process
@@ -27,12 +27,6 @@ NAME = "my-program"
 MANAGER = "kube-controller-manager"
 APISERVER = "kube-apiserver/service"
 READS = 3
-
-
-@pytest.fixture
-def plane(tmp_path: Path, assets: Assets) -> Iterator[ControlPlane]:
-    with Etcd(tmp_path, assets.etcd) as etcd, ControlPlane(tmp_path, assets.kube_apiserver, etcd) as plane:
-        yield plane
 
 
 @pytest.fixture

@@ -7,19 +7,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.assets import Assets, controllers
-from tests.support.control_plane import ControlPlane, Etcd
+from tests.support.assets import controllers
+from tests.support.control_plane import ControlPlane
 from tests.support.controllers import Controllers
 from tests.support.daemon import LENIENT_OBJECTIVE, LOOK_SECONDS, Daemon, config_file
 
 WATCHED = ["pods", "endpointslices.discovery.k8s.io", "deployments.apps", "replicasets.apps"]
 REPLICAS = 20
-
-
-@pytest.fixture
-def plane(tmp_path: Path, assets: Assets) -> Iterator[ControlPlane]:
-    with Etcd(tmp_path, assets.etcd) as etcd, ControlPlane(tmp_path, assets.kube_apiserver, etcd) as plane:
-        yield plane
 
 
 @pytest.fixture
