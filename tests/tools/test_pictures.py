@@ -24,19 +24,19 @@ PACKS = ((), ("--fleet", "cluster"), ("--fleet", "global"))  # as if it were the
 NATIVE = "--enable-feature=native-histograms"  # Perses draws heatmaps of native histograms only
 CLUSTER = {
     "objects": [{"resource": "pods", "count": 100}],
-    "workload": [{"resource": "nodes", "rate": 60}, {"resource": "configmaps", "rate": 5}],
+    "workload": [
+        {"resource": "nodes", "rate": 60},
+        {"resource": "configmaps", "rate": 5},
+        {"resource": "deployments.apps", "rate": 5, "observed": 0.1},
+    ],
     "latency": [{"client": "constant 40ms"}],  # longer than a tick, so resolved
 }
-WATCHES = ("nodes", "configmaps")
+WATCHES = ("nodes", "configmaps", "deployments.apps")
 LOOK_SECONDS = 1.0
 
 NO_APISERVER = "the simulated cluster exposes no metrics of apiservers"
 OWN_METRICS = "needs `kubernetes.apiserverMetrics`, and the simulated cluster exposes no metrics of apiservers"
 EMPTY: Mapping[str, Mapping[str, str]] = {
-    "watchslo-slo": {
-        "P99 by hop": "no watch is late, and none has `hops: true`",
-        "P99 from creation to watch": "the simulated writers give objects no creation timestamps",
-    },
     "watchslo-protocol": {"Unseen changes": "no watch has `inventory: true`"},
     "watchslo-apiserver": {
         "Parts of the longest delay": OWN_METRICS,
@@ -97,13 +97,14 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Source]:
     with Simulator(folder, "--config", json.dumps(CLUSTER)) as simulator:
         write_kubeconfig(folder / "kubeconfig", {"server": simulator.url}, {})
 
-        def daemon(name: str, **keys: str) -> Daemon:
+        def daemon(name: str, **keys: Any) -> Daemon:
             own = folder / name
             own.mkdir()
             config = config_file(own, watch=[{"resource": name} for name in WATCHES], **keys)
             return Daemon(own, "--config", config, "--kubeconfig", folder / "kubeconfig")
 
-        with daemon("full", metrics="full") as full, daemon("node", mode="node") as node:
+        apiservers = {"apiserverMetrics": True}
+        with daemon("full", metrics="full", kubernetes=apiservers) as full, daemon("node", mode="node") as node:
             for each in (full, node):
                 each.until_measuring(*WATCHES)
             files = [rules(folder, *options) for options in PACKS]

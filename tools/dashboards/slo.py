@@ -36,6 +36,11 @@ COVERAGE = "apiserver_resource:watchslo_judged_windows:ratio_increase1d"
 GOOD_MINUTES_OF = "watchslo_good_minutes:ratio_rate1d"
 OF_APISERVERS_RECORDED = 'cluster=~"$cluster", apiserver=~"$apiserver"'
 TOGETHER = "watchslo_apiserver_timespan_seconds"  # of all watches of a cluster, or of an apiserver
+REACTION_P99 = "resource_step:watchslo_reaction_seconds:p99_rate5m"
+OLDEST_PENDING = "watchslo_reaction_oldest_pending_seconds"
+STALENESS, AT_LEAST = "watchslo_informer_staleness_seconds", 'bound="lower"'
+CACHE_LABELS, CACHE_LEGEND = "cluster, client, resource", "{{cluster}} {{client}} {{resource}}"
+STEP_LABELS, STEP_LEGEND = "cluster, resource, step", "{{cluster}} {{resource}} {{step}}"
 BURN_WINDOWS = ("1h", "6h", "1d", "3d")
 BURN = high_is_bad(1, 6)  # spends the budget in exactly the period; pages
 BUDGET = low_is_bad(0, 0.25)
@@ -407,11 +412,41 @@ OBJECTIVE = Section(
     ),
 )
 
+CLIENTS = Section(
+    "Controllers and other clients",
+    (
+        Panel(
+            "P99 of reactions by step",
+            "From the commit that asks for something to the commit that shows that its controller acted, over five "
+            "minutes. Requires the recording rules.",
+            Look.LINES,
+            Unit.SECONDS,
+            (Target(f'max by ({STEP_LABELS}) ({REACTION_P99}{{cluster=~"$cluster"}})', STEP_LEGEND),),
+        ),
+        Panel(
+            "Oldest pending by step",
+            "For how long the oldest object is proven to have waited. A line that rises is a controller that does not "
+            "act. A gap: the watch may withhold events.",
+            Look.LINES,
+            Unit.SECONDS,
+            (Target(f"max by ({STEP_LABELS}) ({OLDEST_PENDING}{{{OF_INSTANCES}}})", STEP_LEGEND),),
+        ),
+        Panel(
+            "Staleness of caches by client",
+            "For how long the cache of another program is proven to have lacked an event, for the programs whose page "
+            "of metrics is read.",
+            Look.LINES,
+            Unit.SECONDS,
+            (Target(f"max by ({CACHE_LABELS}) ({STALENESS}{{{OF_INSTANCES}, {AT_LEAST}}})", CACHE_LEGEND),),
+        ),
+    ),
+)
+
 BOARD = Board(
     "watchslo-slo",
     "Watch SLO",
     "Lateness of watch events against the objective. Budget, burn rate and good minutes require the recording rules. "
     + NEEDS_BASIC,
     VARIABLES,
-    (NOW, ALL_WATCHES, LATENCY, OBJECTIVE),
+    (NOW, ALL_WATCHES, LATENCY, OBJECTIVE, CLIENTS),
 )
