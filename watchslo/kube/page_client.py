@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from typing import Self
@@ -15,6 +15,7 @@ from watchslo.kube.connections import ConnectionPool
 from watchslo.kube.credentials import CredentialSource, TlsMaker
 from watchslo.kube.network_failure import FAULTS, fault
 from watchslo.kube.refusal import TakePiece, pass_body
+from watchslo.kube.resolution import resolve
 from watchslo.watch.failure import Failure, Phase, Reason, because
 
 PAGE_SECONDS = 8.0  # for a whole page: less than the time between two reads
@@ -43,18 +44,36 @@ _BY_STATUS: Mapping[int, Reason] = {
 }
 
 
+async def processes_of(url: str) -> Sequence[str]:
+    """Return the addresses of the host in a URL, of which each is a process; none if it does not resolve."""
+    try:
+        return await resolve(URL(url).host or "")
+    except OSError:
+        return ()
+
+
 class PageClient:
     """Reads one page; open it as a context, on the event loop where it is used.
 
-    The token of the `credentials` is sent, if there are any. If `verify` is true, certificates must be valid by the CAs
-    in `ca_file`, or else by those of the system. No proxy is used: such programs are in the cluster.
+    With `address`, it is that of the host in the URL to which requests are sent. The token of the `credentials` is
+    sent, if there are any. If `verify` is true, certificates must be valid by the CAs in `ca_file`, or else by those of
+    the system. No proxy is used: such programs are in the cluster.
     """
 
     def __init__(
-        self, url: str, credentials: CredentialSource | None = None, ca_file: str | None = None, *, verify: bool = True
+        self,
+        url: str,
+        credentials: CredentialSource | None = None,
+        ca_file: str | None = None,
+        *,
+        verify: bool = True,
+        address: str | None = None,
     ) -> None:
-        self._url = url
-        self._address = str(URL(url).origin())
+        asked = URL(url)
+        self._url = asked.with_host(address) if address else asked
+        self._host = (("Host", asked.authority),) if address else ()
+        self._server_hostname = asked.host if address else None
+        self._address = str(self._url.origin())
         self._credentials = credentials
         self._ca_file = ca_file
         self._verify = verify
@@ -76,7 +95,8 @@ class PageClient:
                 sent = time.monotonic()
                 async with session.get(
                     self._url,
-                    headers=[*headers, *ACCEPT],
+                    headers=[*headers, *ACCEPT, *self._host],
+                    server_hostname=self._server_hostname,
                     timeout=aiohttp.ClientTimeout(total=PAGE_SECONDS),
                     allow_redirects=False,
                     ssl=tls,

@@ -98,6 +98,24 @@ async def test_certificate_is_verified_unless_that_is_not_wanted(authority: Auth
     await server.stop()
 
 
+async def test_process_is_asked_at_its_address_by_the_name_of_its_host(authority: Authority) -> None:
+    server, pair = Server(), authority.server("named", ("program.test",), ())
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(pair.certificate, pair.key)
+    await server.start(tls)
+    port = server.url.rpartition(":")[2]
+    server.script = [answer(PAGE, media=TEXT)]
+    url = f"https://program.test:{port}/metrics"
+    async with PageClient(url, ca_file=str(authority.ca), address="127.0.0.1") as pages:
+        assert isinstance(await pages.read(take_nothing), tuple), "the certificate has the name, not the address"
+    assert f"host: program.test:{port}\r\n" in server.requests[0].lower()
+    await server.stop()
+    async with PageClient(url, ca_file=str(authority.ca), address="127.0.0.1") as pages:
+        refused = await pages.read(take_nothing)
+    assert isinstance(refused, Failure)
+    assert f"https://127.0.0.1:{port} refuses" in refused.message
+
+
 async def test_ca_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     async with PageClient("https://127.0.0.1:1/metrics", ca_file=str(tmp_path / "ca.crt")) as pages:
         found = await pages.read(take_nothing)

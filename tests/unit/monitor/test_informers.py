@@ -9,8 +9,9 @@ import pytest
 from tests.unit.monitor.cluster import CONFIGMAPS, GONE, NODES, PODS, Cluster, Log
 from tests.unit.monitor.inside import Running, config, running
 from watchslo.kube.refusal import TakePiece
-from watchslo.monitor.informers import client_reader
+from watchslo.monitor.informers import client_reader, informer_set
 from watchslo.monitor.informers.client_reader import GARBLED, NO_INFORMERS, READ_SECONDS
+from watchslo.monitor.informers.informer_set import MOST_PROCESSES, RESOLVE_SECONDS
 from watchslo.snapshot import ClientReading, InformerReading, StoreVerdict
 from watchslo.watch.failure import Failure, Reason, because
 
@@ -32,10 +33,17 @@ class Program:
         self.page: Callable[[], bytes] = lambda: b""
         self.failure: Failure | None = None
         self.asked: list[tuple[str, object]] = []
+        self.addresses: tuple[str, ...] = ()
+        self.reached: list[str | None] = []
 
-    def __call__(self, url: str, credentials: object, *_: Any, **__: Any) -> Self:
+    def __call__(self, url: str, credentials: object, *_: Any, address: str | None, **__: Any) -> Self:
         self.asked.append((url, credentials))
+        self.reached.append(address)
         return self
+
+    async def processes(self, url: str) -> tuple[str, ...]:
+        assert url.startswith("http")
+        return self.addresses
 
     async def __aenter__(self) -> Self:
         return self
@@ -56,6 +64,7 @@ class Program:
 def program(monkeypatch: pytest.MonkeyPatch) -> Program:
     made = Program()
     monkeypatch.setattr(client_reader, "PageClient", made)
+    monkeypatch.setattr(informer_set, "processes_of", made.processes)
     return made
 
 
@@ -189,6 +198,34 @@ async def test_reload_changes_which_programs_are_read(cluster: Cluster, program:
         (MANAGER["url"], True),
         (other["url"], False),
     ]
+
+
+async def test_each_process_behind_a_name_is_a_client_as_long_as_it_is_there(
+    cluster: Cluster, program: Program
+) -> None:
+    program.page = lambda: page(cluster.revision)
+
+    def names(run: Running) -> list[str]:
+        return sorted(client.client for client in run.snapshot().clients)
+
+    async with running(config("pods", clients=[MANAGER]), start=30) as run:
+        assert names(run) == ["manager"]
+        program.addresses = ("10.0.0.1", "10.0.0.2")
+        await asyncio.sleep(RESOLVE_SECONDS)
+        assert names(run) == ["manager@10.0.0.1", "manager@10.0.0.2"]
+        program.addresses = ("10.0.0.2", "10.0.0.3")
+        await asyncio.sleep(RESOLVE_SECONDS)
+        assert names(run) == ["manager@10.0.0.2", "manager@10.0.0.3"]
+        program.addresses = ("10.0.0.3",)
+        await asyncio.sleep(RESOLVE_SECONDS)
+        assert names(run) == ["manager"]
+        program.addresses = tuple(f"10.0.1.{number}" for number in range(MOST_PROCESSES + 1))
+        await asyncio.sleep(RESOLVE_SECONDS)
+        assert len(names(run)) == MOST_PROCESSES
+        run.supervisor.configure(config("pods"))
+        await asyncio.sleep(RESOLVE_SECONDS)
+        assert names(run) == []
+    assert program.reached[:5] == [None, "10.0.0.1", "10.0.0.2", "10.0.0.3", None], "one that stays is read on"
 
 
 async def test_relist_makes_earlier_revisions_unknown(cluster: Cluster, program: Program) -> None:

@@ -1,7 +1,6 @@
 """Asks all instances of a cluster for their status, round by round, and keeps the newest status of each."""
 
 import asyncio
-import socket
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -12,25 +11,15 @@ from watchslo.api.status import StatusDocument
 from watchslo.app.http_endpoint import address_of
 from watchslo.app.status_client import UNREADABLE, DaemonAddress, StatusClient
 from watchslo.errors import ConfigError, ConnectError
+from watchslo.kube.resolution import resolve
 from watchslo.overview.merge import InstanceAnswer, Overview, merge
 
-RESOLVE_SECONDS = 5.0
 AT_ONCE = 20  # instances; with MOST_INSTANCES, a round in which none answers takes 50 s
 MOST_INSTANCES = 200
 DEFAULT_PORTS = {"http": 80, "https": 443}
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """Returns the addresses of a name; raises OSError."""
-
-
-async def resolve(name: str, port: int) -> Sequence[str]:
-    """Return the sorted IPv4 addresses of a name, or the IPv6 ones without any: both families are the same pods."""
-    async with asyncio.timeout(RESOLVE_SECONDS):
-        found = await asyncio.get_running_loop().getaddrinfo(name, port, type=socket.SOCK_STREAM)
-    families = {
-        family: sorted({str(place[0]) for other, *_, place in found if other is family}) for family, *_ in found
-    }
-    return families.get(socket.AF_INET) or families.get(socket.AF_INET6) or []
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from watchslo.config.values import ClientName, MetricsUrl, ResourceName, Text
 class ClientConfig(ConfigSection):
     """A program that exports the revisions of its informers at `url`.
 
-    With `authorization: kubernetes`, the token of this instance is sent. The certificate must be valid by the CAs of
+    If the host has several addresses, such as a headless Service, each is a process of the program. With
+    `authorization: kubernetes`, the token of this instance is sent. The certificate must be valid by the CAs of
     the system or by those in `ca_file`, in PEM form, unless `insecure_skip_verify` is true. `selected` are the
     resources whose informers have selectors: they do not receive every event.
     """

@@ -26,17 +26,22 @@ GARBLED = "{} lines about informers cannot be read, and are left out."
 
 
 class ClientReader:
-    """Reads the page of one program until cancelled; `informed` is what its pages say.
+    """Reads the page of one process until cancelled; `informed` is what its pages say.
 
-    With `authorization: kubernetes`, the token of the `credentials` is sent.
+    With an `address`, it is one of several processes behind the URL of the `config`. With `authorization: kubernetes`,
+    the token of the `credentials` is sent.
     """
 
-    def __init__(self, config: ClientConfig, credentials: CredentialSource, random: Callable[[], float]) -> None:
+    def __init__(
+        self, config: ClientConfig, address: str | None, credentials: CredentialSource, random: Callable[[], float]
+    ) -> None:
         self.config = config
-        self.informed = InformedClient(config.name, config.selected)
+        name = f"{config.name}@{address}" if address else config.name
+        self.informed = InformedClient(name, config.selected)
+        self._address = address
         self._credentials = credentials if config.authorization == "kubernetes" else None
         self._random = random
-        self._failures = FailureLog(structlog.get_logger().bind(client=config.name))
+        self._failures = FailureLog(structlog.get_logger().bind(client=name))
 
     def reading(self, now: float) -> ClientReading:
         failure = self._failures.now
@@ -44,8 +49,9 @@ class ClientReader:
 
     async def run(self) -> None:
         """Read until cancelled."""
-        of = self.config
-        async with PageClient(of.url, self._credentials, of.ca_file, verify=not of.insecure_skip_verify) as pages:
+        of, verify = self.config, not self.config.insecure_skip_verify
+        client = PageClient(of.url, self._credentials, of.ca_file, verify=verify, address=self._address)
+        async with client as pages:
             await asyncio.sleep(self._random() * READ_SECONDS)  # instances do not all ask at once
             while True:
                 failure = await self._read(pages)

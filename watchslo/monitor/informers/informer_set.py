@@ -1,20 +1,26 @@
 """Which programs are read, and which of our watches their caches are compared with."""
 
+import asyncio
 import time
-from collections.abc import Callable, Generator, Hashable, Iterable, Iterator
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
+from functools import partial
 
 from watchslo.config.model import Config
+from watchslo.config.sections.client import ClientConfig
 from watchslo.informer.delivered_runs import DeliveredRuns
 from watchslo.informer.informed_client import InformedClient, OwnWatches, own_watches
 from watchslo.informer.judgement import OwnWatch
 from watchslo.informer.page import parse_informers
 from watchslo.kube.call import Selectors
 from watchslo.kube.credentials import CredentialSource
+from watchslo.kube.page_client import processes_of
 from watchslo.monitor.informers.client_reader import ClientReader
 from watchslo.monitor.tasks.task_supervisor import TaskSupervisor
 from watchslo.monitor.watches.monitored_watch import MonitoredWatch
 from watchslo.snapshot import ClientReading
 
+RESOLVE_SECONDS = 30.0  # between two looks at the addresses of a client, as a DNS server of a cluster caches them
+MOST_PROCESSES = 16  # of a client
 APISERVER = "kube-apiserver/"
 """How the name of an apiserver as a client begins; no configured name has a slash."""
 
@@ -37,6 +43,7 @@ class InformerSet:
         self._credentials = credentials
         self._is_current = is_current
         self._random = random
+        self._followed: dict[str, ClientConfig] = {}
         self._readers: dict[str, ClientReader] = {}
         self._apiservers: dict[str, InformedClient] = {}
         self._hosts: dict[str, MonitoredWatch] = {}
@@ -44,20 +51,21 @@ class InformerSet:
     @property
     def tasks(self) -> list[Hashable]:
         """The names of the tasks that send requests."""
-        return [("client", name) for name in self._readers]
+        return [("page", name) for name in self._readers]
 
     async def settle(self, config: Config, watches: Iterable[MonitoredWatch]) -> None:
         """Read exactly the configured clients, as long as anything is watched."""
         running = [*watches]
         wanted = {client.name: client for client in config.clients} if running else {}
-        for name, reader in [*self._readers.items()]:
-            if wanted.get(name) != reader.config:
+        for name, client in [*self._followed.items()]:
+            if wanted.get(name) != client:
                 await self._tasks.stop(("client", name))
-                del self._readers[name]
+                await self._read(client, ())
+                del self._followed[name]
         for name, client in wanted.items():
-            if name not in self._readers:
-                reader = self._readers[name] = ClientReader(client, self._credentials, self._random)
-                self._tasks.start(("client", name), reader.run)
+            if name not in self._followed:
+                self._followed[name] = client
+                self._tasks.start(("client", name), partial(self._follow, client))
         asked = {watch.identity.apiserver.name for watch in running}
         self._apiservers = {name: known for name, known in self._apiservers.items() if name in asked}
         self._host(running if wanted or config.kubernetes.apiserver_metrics else ())
@@ -81,6 +89,26 @@ class InformerSet:
             yield reader.reading(now)
         for client in self._apiservers.values():
             yield client.reading(now)
+
+    async def _follow(self, client: ClientConfig) -> None:
+        """Read every process behind the URL of a client, until cancelled."""
+        while True:
+            found = (await processes_of(client.url))[:MOST_PROCESSES]
+            await self._read(client, found if len(found) > 1 else (None,))
+            await asyncio.sleep(RESOLVE_SECONDS)
+
+    async def _read(self, client: ClientConfig, addresses: Sequence[str | None]) -> None:
+        """Read exactly these processes of a client; None stands for the only one."""
+        made = [ClientReader(client, address, self._credentials, self._random) for address in addresses]
+        wanted = {reader.informed.name: reader for reader in made}
+        for name, reader in [*self._readers.items()]:
+            if reader.config == client and name not in wanted:
+                await self._tasks.stop(("page", name))
+                del self._readers[name]
+        for name, reader in wanted.items():
+            if name not in self._readers:
+                self._readers[name] = reader
+                self._tasks.start(("page", name), reader.run)
 
     def _host(self, watches: Iterable[MonitoredWatch]) -> None:
         """Let one watch of all objects of each resource remember what it delivers."""

@@ -1,7 +1,6 @@
 """How instances are found and asked, and what is kept of those that do not answer."""
 
 import asyncio
-import socket
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -13,9 +12,9 @@ from tests.unit.overview.instances import body
 from tests.unit.serve import readings
 from watchslo.app.http_endpoint import ANSWER_SECONDS, HttpAnswer
 from watchslo.app.status_client import DaemonAddress, StatusClient
-from watchslo.app.view import instances
-from watchslo.app.view.instances import AT_ONCE, MOST_INSTANCES, RESOLVE_SECONDS, Instances, resolve
+from watchslo.app.view.instances import AT_ONCE, MOST_INSTANCES, Instances
 from watchslo.errors import ConfigError, ConnectError
+from watchslo.kube.resolution import RESOLVE_SECONDS
 from watchslo.overview.merge import STALE_SECONDS
 
 AT = readings.SNAPSHOT.at_wall
@@ -127,25 +126,3 @@ def test_round_of_silent_instances_ends_before_figures_are_old() -> None:
 def test_unusable_urls_are_refused(fleet: Fleet, urls: Sequence[str], services: Sequence[str]) -> None:
     with pytest.raises(ConfigError):
         fleet.of(*urls, services=services)
-
-
-async def test_resolve_returns_each_address_once_of_one_family(monkeypatch: pytest.MonkeyPatch) -> None:
-    four = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, 1)) for host in ("10.0.0.2", "10.0.0.1", "10.0.0.2")]
-    six: list[Any] = [(socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("fd00::1", 1, 0, 0))]
-    for found, expected in ((six + four, ["10.0.0.1", "10.0.0.2"]), (six, ["fd00::1"]), ([], [])):
-
-        async def look_up(*_: object, found: list[Any] = found, **__: object) -> list[Any]:
-            return found
-
-        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", look_up, raising=False)
-        assert list(await resolve("any", 1)) == expected
-
-
-async def test_slow_dns_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def hang(*_: object, **__: object) -> None:
-        await asyncio.Event().wait()
-
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", hang, raising=False)
-    monkeypatch.setattr(instances, "RESOLVE_SECONDS", 0.01)
-    with pytest.raises(TimeoutError):
-        await resolve("any", 1)
