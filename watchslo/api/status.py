@@ -570,7 +570,8 @@ class ReactionStatus(ApiPart, frozen=True, kw_only=True):
 class InformerStatus(ApiPart, frozen=True, kw_only=True):
     """The caches of one resource in a client; `staleness` bounds for how long the worst of them has lacked an event.
 
-    `staleness` is null if nothing is known. `queued` items wait for a handler; null if the client does not say.
+    `staleness` is null if nothing is known. `queued` items have arrived and wait for the cache; null if the client does
+    not say.
     """
 
     group: str

@@ -79,7 +79,9 @@ CLIENTS = (
         "Staleness bounds", "For how long its cache has lacked an event, proven; the worst of several", is_figure=True
     ),
     TableColumn(
-        "Queued", "Items that wait for a handler, as the client says itself; the most of several", is_figure=True
+        "Queued",
+        "Items that have arrived and wait for the cache, as the client says itself; the most of several",
+        is_figure=True,
     ),
     TableColumn("Condition", "Stale: our own watch had received the missing event for longer than its threshold"),
 )

@@ -14,8 +14,8 @@ INFORMERS = (
     ),
     gauge(
         "informer_queued_items",
-        "Number of items that wait for a handler of the client, as it says itself; the most of all its informers of "
-        "the resource.",
+        "Number of items that have arrived and wait for the cache, as the client says itself; the most of all its "
+        "informers of the resource.",
         basic=per_informer(lambda i: i.queued),
         beta=True,
     ),
