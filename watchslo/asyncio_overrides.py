@@ -18,7 +18,8 @@ import ssl
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
-from watchslo.event_loop import MOST_READ_BYTES, TimedEventLoop
+from watchslo.event_loop import MOST_READ_BYTES, TimedEventLoop, TimedSelector
+from watchslo.receive_queue import receive_queue
 
 RECORD_BYTES = 2**14  # of a TLS record, at most (RFC 8446, 5.1): a read of less would leave data in OpenSSL
 PIECE_BYTES = 2**12  # that OpenSSL gets at once: its buffer, one for each connection, does not shrink again
@@ -63,14 +64,14 @@ class _TlsSocket(socket.socket):
     """
 
     def __init__(
-        self, plain: socket.socket, tls: ssl.SSLObject, buffers: "_TlsBuffers", note_backlog: Callable[[], None]
+        self, plain: socket.socket, tls: ssl.SSLObject, buffers: "_TlsBuffers", selector: TimedSelector
     ) -> None:
         super().__init__(plain.family, plain.type, plain.proto, fileno=plain.detach())
         self.setblocking(False)  # noqa: FBT003 - the argument has no name
         self.tls = tls
         self.is_encrypted = False
         self._buffers = buffers
-        self._note_backlog = note_backlog
+        self._selector = selector
         self._has_ended = False
         self._has_received = False
         self._unsent = b""
@@ -91,12 +92,11 @@ class _TlsSocket(socket.socket):
         received = super().recv(RECORD_BYTES)
         if len(received) < RECORD_BYTES:
             return received
+        self._selector.note_full_read(self.fileno(), receive_queue(self, RECORD_BYTES))
         parts = [received]
         with contextlib.suppress(OSError):  # there is no more; or the kernel reports again what is wrong
             while len(parts) < MOST_READ_BYTES // RECORD_BYTES and len(parts[-1]) == RECORD_BYTES:
                 parts.append(super().recv(RECORD_BYTES))
-        if len(parts[-1]) == RECORD_BYTES:
-            self._note_backlog()
         return b"".join(parts)
 
     def decrypt(self, received: bytes) -> bytes:
@@ -181,7 +181,7 @@ class SocketTransport(_AsyncioTransport):  # type: ignore[misc]
             self._fatal_error(error, "Fatal read error on socket transport")
             return False
         if len(data) == RECORD_BYTES:
-            self._loop.selector.note_backlog()
+            self._loop.selector.note_full_read(self._sock_fd, receive_queue(self._sock, RECORD_BYTES))
         if data:
             return self._keep(data)
         self._read_ready__on_eof()
@@ -237,7 +237,7 @@ class OverridingEventLoop(TimedEventLoop):
         except BaseException:
             sock.close()
             raise
-        return _TlsSocket(sock, tls, buffers, self.selector.note_backlog)
+        return _TlsSocket(sock, tls, buffers, self.selector)
 
     async def _finish_handshake(self, sock: socket.socket, tls: ssl.SSLObject, buffers: _TlsBuffers) -> None:
         while True:

@@ -5,6 +5,10 @@ The loop asks the kernel which sockets have data (`select`), runs the callbacks 
 at any time since the previous `select` returned, while callbacks ran. So the loop knows exactly how late each read may
 be, whatever the reason: one slow callback, or many short ones before a read.
 
+A full read may leave data behind, which may be as old as what was read. So the loop asks the kernel before it waits for
+new data. If the kernel's queue was so full that the sender had to wait too, all data may be as old until that sender
+was silent (`receive_queue`).
+
 A signal handler, or another thread, can stop this thread after the kernel was asked: then `select` returns long after
 its timeout, and does not report what arrived in that time.
 
@@ -26,9 +30,10 @@ from collections import deque
 from collections.abc import Callable
 from math import inf
 
+from watchslo.receive_queue import ReceiveQueue, SenderBacklogs
+
 SHORT_SECONDS = 0.00025  # a turn; what arrived in it counts as just arrived
 OVERSLEPT_SECONDS = 0.005  # after the timeout of a select; timers are rounded to 1 ms
-BACKLOG_SECONDS = 0.05  # after a read that left data in the kernel, data may also wait at the sender
 MOST_READ_BYTES = 64 * 2**10  # at once from one connection: then others have their turn
 WAITING_SECONDS = 0.05  # of data in the inbox
 MOST_WAITING, MOST_WAITING_BYTES = 32, 64 * 2**10  # reads in the inbox, and their size: handled in about 2 ms
@@ -54,11 +59,15 @@ class TimedSelector(selectors.DefaultSelector):
         self.readers: dict[int, Callable[[], bool]] = {}
         self._clock = clock
         self._returned = self._asked = self._read_since = self._since = clock()
-        self._backlog_until = self._since
+        self._ready: list[tuple[selectors.SelectorKey, int]] = []
+        self._may_have_left = False
+        self._senders = SenderBacklogs()
 
-    def note_backlog(self) -> None:
-        """Note that a read left data behind: what is read soon after may be as old."""
-        self._backlog_until = self._clock() + BACKLOG_SECONDS
+    def note_full_read(self, number: int, queue: ReceiveQueue | None) -> None:
+        """Note that a read of a socket may have left data behind; `queue` is None if the kernel does not say."""
+        self._may_have_left = True
+        if queue is None or queue.held_up_sender():
+            self._senders.note(number, self._since, self._clock(), queue.round_trip if queue else 0.0)
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         until = inf if timeout is None else self._clock() + timeout
@@ -88,23 +97,33 @@ class TimedSelector(selectors.DefaultSelector):
     def _ask(self, timeout: float | None) -> list[tuple[selectors.SelectorKey, int]]:
         """Ask the kernel which sockets have data, and note since when the data may have waited."""
         entered = self._clock()
+        if self._senders:
+            self._follow_senders(entered)
         if self.note_reads is not None:
-            self.note_reads(self._returned, entered, self._since)
+            self.note_reads(self._returned, entered, min(self._since, self._senders.since))
+        may_have_left, self._may_have_left = self._may_have_left, False
         ready, limit = [], 0.0
-        if timeout == 0 or entered - self._returned >= SHORT_SECONDS:
+        if timeout == 0 or may_have_left or entered - self._returned >= SHORT_SECONDS:
             ready = super().select(0)
         self.has_waited = not ready and timeout != 0
         if self.has_waited:
             ready, limit = super().select(timeout), inf if timeout is None else timeout
         returned = self._clock()
         is_late = returned - entered >= limit + OVERSLEPT_SECONDS
-        if returned >= self._backlog_until:
-            has_just_arrived = self.has_waited and not is_late
-            self._since = returned if has_just_arrived else self._read_since
-            self._read_since = returned if has_just_arrived else self._asked
+        if self.has_waited and not is_late:
+            self._since = self._read_since = returned
+        elif not may_have_left:
+            self._since, self._read_since = self._read_since, self._asked
         self._asked = entered if is_late else returned
-        self._returned = returned
+        self._returned, self._ready = returned, ready
         return ready
+
+    def _follow_senders(self, now: float) -> None:
+        """Note which of the senders that were held up have sent data in this turn, and which were silent."""
+        heard, registered = {key.fd for key, _ in self._ready}, self.get_map()
+        keys = (registered.get(number) for number in self._senders)
+        watched = {key.fd for key in keys if key and key.events & selectors.EVENT_READ}
+        self._senders.follow(heard, watched - heard, self._read_since, self._asked, now)
 
 
 class Inbox:

@@ -44,11 +44,15 @@ from watchslo.event_loop import (
     TimedSelector,
 )
 from watchslo.latency.own_delay import NOTED_SECONDS, OwnDelays
+from watchslo.receive_queue import ReceiveQueue
 
 Contexts = tuple[ssl.SSLContext, ssl.SSLContext]
 """The TLS contexts of a server and of its client."""
 NUMBER = 7  # of a socket
 DATA = [(selectors.SelectorKey(NUMBER, NUMBER, selectors.EVENT_READ, None), selectors.EVENT_READ)]
+
+ROOMY = ReceiveQueue(read=16_384, memory=20_000, most_memory=131_072, window=65_536, in_flight=1_000.0, round_trip=0.02)
+FULL = ReceiveQueue(read=16_384, memory=120_000, most_memory=131_072, window=65_536, in_flight=1_000.0, round_trip=0.02)
 
 
 class Clock:
@@ -73,6 +77,8 @@ class Loop:
         self._slow = 0.0
         self.ready = DATA
         monkeypatch.setattr(selectors.DefaultSelector, "select", self._ask)
+        self.watched = {NUMBER: DATA[0][0]}
+        monkeypatch.setattr(self.selector, "get_map", lambda: self.watched)
 
     def _ask(self, timeout: float | None) -> list[Any]:
         self.clock.now += self._slow
@@ -95,8 +101,17 @@ class Loop:
         """Ask for data, and neither wait nor run callbacks."""
         self.selector.select(0.0)
 
-    def note_backlog(self) -> None:
-        self.selector.note_backlog()
+    def read_much(self) -> None:
+        """Read so much that data may be left."""
+        self.selector.note_full_read(NUMBER, ROOMY)
+
+    def hold_up(self, *, knows: bool = True) -> None:
+        """Read a full queue, of which the kernel `knows` or not."""
+        self.selector.note_full_read(NUMBER, FULL if knows else None)
+
+    def pause(self, events: int) -> None:
+        """Let the socket be watched for other `events` than data, or for none."""
+        self.watched = {NUMBER: DATA[0][0]._replace(events=events)} if events else {}
 
     def has_waited(self) -> bool:
         return self.selector.has_waited
@@ -191,6 +206,78 @@ class TestTimedSelector:
         loop.selector.readers[NUMBER] = read
         loop.turn(waits=0.3)
         assert loop.clock.now == pytest.approx(11.205)
+
+    def test_data_after_reads_that_the_kernel_had_room_for_has_just_arrived(self, loop: Loop) -> None:
+        """A busy connection leaves data behind again and again, and the loop waits for new data in between."""
+        for _ in range(50):
+            loop.turn(waits=0.02)
+            loop.read_much()
+        loop.turn(waits=0.02)
+        assert loop.end()[2] == pytest.approx(loop.clock.now - 0.001)
+
+    @pytest.mark.parametrize("knows", [True, False])
+    def test_data_may_be_as_old_as_before_while_its_sender_is_never_silent(self, loop: Loop, *, knows: bool) -> None:
+        loop.turn(waits=0.1)
+        began = loop.clock.now
+        loop.turn(callbacks=0.3)
+        loop.turn(callbacks=0.01)
+        loop.hold_up(knows=knows)
+        for _ in range(200):
+            loop.turn(waits=0.0005)
+        assert loop.end()[2] <= began
+
+    @pytest.mark.parametrize(("waits", "pauses"), [(0.2, 1), (0.06, 3)])
+    def test_data_has_just_arrived_once_its_sender_was_silent_long_enough(
+        self, loop: Loop, waits: float, pauses: int
+    ) -> None:
+        """Silences count without two round trips of 20 ms each."""
+        loop.turn(callbacks=0.3)
+        loop.hold_up()
+        for _ in range(pauses):
+            assert loop.end()[2] <= 10.0
+            loop.turn(waits=waits)
+        assert loop.end()[2] == pytest.approx(loop.clock.now - 0.001)
+
+    @pytest.mark.parametrize("events", [0, selectors.EVENT_WRITE])
+    def test_data_may_be_as_old_while_nothing_reads_its_socket(self, loop: Loop, events: int) -> None:
+        loop.turn(callbacks=0.1)
+        loop.hold_up()
+        loop.pause(events)
+        loop.ready = []
+        for _ in range(30):
+            loop.turn(waits=0.1)
+            assert loop.end()[2] <= 10.0
+        loop.turn(waits=1.0)
+        assert loop.end()[2] > 10.0, "its sender had long enough to catch up"
+
+    def test_sender_was_not_silent_before_data_that_a_slow_select_found(self, loop: Loop) -> None:
+        loop.turn(callbacks=0.1)
+        loop.hold_up()
+        loop.turn()
+        loop.turn()
+        loop.turn(slow=0.2)
+        assert loop.end()[2] <= 10.0
+
+    def test_sender_was_silent_only_until_a_late_select_began(self, loop: Loop) -> None:
+        """It does not report what arrived in that time."""
+        loop.turn(callbacks=0.1)
+        loop.hold_up()
+        loop.turn()
+        loop.turn()
+        loop.ready = []
+        loop.turn(waits=1.5)
+        assert loop.end()[2] <= 10.0
+        loop.turn(waits=0.1)
+        assert loop.end()[2] > 10.0
+
+    def test_what_reads_leave_behind_is_no_new_data(self, loop: Loop) -> None:
+        """Data is there after each read, however short the turn is."""
+        loop.turn(waits=0.1)
+        began = loop.clock.now
+        for _ in range(1000):
+            loop.turn(callbacks=0.0001)
+            loop.read_much()
+        assert loop.end()[2] <= began
 
     def test_notes_nothing_without_a_receiver(self, loop: Loop) -> None:
         loop.selector.note_reads = None
@@ -583,9 +670,9 @@ class TestTls:
 
         self.run(contexts, serve, use)
 
-    def test_notes_a_backlog(self, contexts: Contexts, monkeypatch: pytest.MonkeyPatch) -> None:
-        noted: list[int] = []
-        monkeypatch.setattr(TimedSelector, "note_backlog", lambda _: noted.append(1))
+    def test_notes_full_reads(self, contexts: Contexts, monkeypatch: pytest.MonkeyPatch) -> None:
+        noted: list[ReceiveQueue | None] = []
+        monkeypatch.setattr(TimedSelector, "note_full_read", lambda _, __, queue: noted.append(queue))
 
         async def serve(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.write(bytes(10 * MOST_READ_BYTES))
@@ -598,6 +685,7 @@ class TestTls:
 
         self.run(contexts, serve, use)
         assert noted
+        assert all(noted)
 
     def test_answers_an_update_of_keys(self, tmp_path: Path) -> None:
         """OpenSSL's own server requests one after `K`, and decrypts by the new keys from then on."""

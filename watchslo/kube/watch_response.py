@@ -1,6 +1,7 @@
 """The answer of an open watch: its chunks as they arrive, or its decoded frames."""
 
 import asyncio
+import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable
@@ -14,6 +15,7 @@ from watchslo.event_loop import MOST_READ_BYTES, Inbox, TimedEventLoop
 from watchslo.kube.connections import transport_reading
 from watchslo.kube.network_failure import FAULTS, fault
 from watchslo.kube.representation import Representation
+from watchslo.receive_queue import receive_queue
 from watchslo.snapshot import TransportReading
 from watchslo.watch.decode import FRAME, FrameDecoder, FrameReader, Frames
 from watchslo.watch.failure import (
@@ -93,6 +95,7 @@ class _BodyWatcher(asyncio.Protocol):
         self._address = address
         self._take = take
         self._decrypt: Callable[[bytes], bytes] = bytes
+        self._connected: socket.socket | None = None
         self._is_between_chunks = False
 
     def begin(self, connection: aiohttp.connector.Connection | None) -> None:
@@ -103,6 +106,8 @@ class _BodyWatcher(asyncio.Protocol):
             connection.transport.set_protocol(self)
             if isinstance(connection.transport, SocketTransport):
                 self._decrypt = connection.transport.keep_encrypted(partial(self._inbox.put, self._decode))
+            if self._decrypt is bytes:  # asyncio's own reads: it does not say what they left behind
+                self._connected = connection.transport.get_extra_info("socket")
         self.catch_up()  # with what others have received: events are recorded in the order of their arrival
         self._pass_on_decoded(time.monotonic())
 
@@ -111,8 +116,9 @@ class _BodyWatcher(asyncio.Protocol):
         self._inbox.empty()
 
     def data_received(self, data: bytes) -> None:
-        if self._loop and len(data) >= MOST_READ_BYTES:  # a transport of asyncio does not say what a read left behind
-            self._loop.selector.note_backlog()
+        if self._loop and self._connected and len(data) >= MOST_READ_BYTES:
+            queue = receive_queue(self._connected, len(data))
+            self._loop.selector.note_full_read(self._connected.fileno(), queue)
         self._inbox.put(self._decode, data)
 
     def eof_received(self) -> None:

@@ -1,7 +1,9 @@
 """The body of a watch, passed on in the callback that reads it: all of it, wherever the reads divide it."""
 
 import asyncio
+import socket
 import ssl
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -12,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.kube.conftest import CHUNKED, chunk
+from watchslo.event_loop import MOST_READ_BYTES, TimedSelector
 from watchslo.kube.watch_response import _BodyWatcher, content_of_chunk
 from watchslo.watch.failure import ENDED, Reason
 
@@ -22,10 +25,21 @@ class Transport(asyncio.Transport):
     def is_closing(self) -> bool:
         return False
 
+    def set_protocol(self, _: asyncio.BaseProtocol) -> None:
+        """Do nothing: the test makes the reads."""
+
     def pause_reading(self) -> None:
         """Do nothing."""
 
     resume_reading = close = pause_reading
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """A connection as aiohttp has it."""
+
+    protocol: ResponseHandler
+    transport: asyncio.Transport
 
 
 class Answer:
@@ -129,6 +143,19 @@ async def test_catches_up_before_the_end() -> None:
     assert made.taken == [b"{}"]
     made.watcher.connection_lost(None)
     assert made.taken == [b"{}", b"{2}"]
+
+
+async def test_large_read_of_asyncio_may_have_left_data_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    noted: list[int] = []
+    monkeypatch.setattr(TimedSelector, "note_full_read", lambda _, number, __: noted.append(number))
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        made = await answer()
+        made.watcher.begin(Connection(made.inner, Transport({"socket": ours})))  # type: ignore[arg-type]
+        made.watcher.data_received(chunk(bytes(MOST_READ_BYTES // 2)))
+        assert not noted
+        made.watcher.data_received(chunk(bytes(MOST_READ_BYTES)))
+        assert noted == [ours.fileno()]
 
 
 async def test_end_within_a_chunk_is_early() -> None:
