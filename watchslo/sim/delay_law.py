@@ -45,11 +45,6 @@ def _bimodal(fast: float, slow: float, share: float) -> Draw:
     return lambda _now, random: slow if random.random() < share else fast
 
 
-def _alternating(first: float, second: float, period: float) -> Draw:
-    """Return `first` in the first half of each `period`, and `second` in the other half: the regime changes."""
-    return lambda now, _random: first if now % period < period / 2 else second
-
-
 def _hold(length: float, period: float) -> Draw:
     """Hold all items for `length` once in a `period`, then release them together, as a stuttering server does."""
     return lambda now, _random: max(0.0, length - now % period)
@@ -61,7 +56,6 @@ LAWS: dict[str, tuple[Callable[..., Draw], str]] = {
     "lognormal": (_lognormal, "MEDIAN SIGMA"),
     "normal": (_normal, "MEAN DEVIATION"),
     "bimodal": (_bimodal, "FAST SLOW SHARE"),
-    "alternating": (_alternating, "FIRST SECOND PERIOD"),
     "hold": (_hold, "LENGTH PERIOD"),
 }
 """The constructor of each delay law and its parameters, by the law's name."""

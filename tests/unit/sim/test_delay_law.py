@@ -32,11 +32,6 @@ def test_a_normal_delay_is_never_negative() -> None:
     assert min(draws("normal 10ms 100ms")) == 0.0
 
 
-def test_law_alternating_changes_in_the_middle_of_each_period() -> None:
-    law, random = parse_law("alternating 5ms 100ms 30s"), Random(7)
-    assert [law.draw(now, random) for now in (0.0, 14.9, 15.0, 29.9, 30.0)] == [0.005, 0.005, 0.1, 0.1, 0.005]
-
-
 def test_law_hold_releases_all_items_together() -> None:
     law, random = parse_law("hold 2s 6s"), Random(7)
     leave = [now + law.draw(now, random) for now in (12.0, 12.5, 13.9)]

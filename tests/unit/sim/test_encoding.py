@@ -7,10 +7,6 @@ from watchslo.sim import discovery, status
 from watchslo.sim.encoding import ObjectEncoder, ObjectForm
 from watchslo.sim.kinds import BUILT_IN, Object
 
-TABLE = "application/json;as=Table;g=meta.k8s.io;v=v1"
-METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-
 CONFIGMAPS, PODS, DEPLOYMENTS = (BUILT_IN[name] for name in ("configmaps", "pods", "deployments.apps"))
 OBJECT: Object = {
     "metadata": {"name": "w1", "resourceVersion": "224", "creationTimestamp": "2027-01-15T07:59:58Z"},
