@@ -61,6 +61,12 @@ def verified_tls() -> ssl.SSLContext:
     return ssl.create_default_context()
 
 
+def unverified_tls() -> ssl.SSLContext:
+    made = ssl.create_default_context()
+    made.check_hostname, made.verify_mode = False, ssl.CERT_NONE
+    return made
+
+
 def credentials(tls: ssl.SSLContext | None, url: str = "https://nowhere.test") -> CredentialSource:
     async def load() -> Credentials:
         return Credentials(Access(url, tls=tls), {})

@@ -174,4 +174,5 @@ def _entry(logged: Mapping[str, Any]) -> str:
 
 def place(text: str) -> str:
     """Return the number of a host, if it is one of an apiserver."""
-    return text.removeprefix(HOSTS).partition(":")[0] if text.startswith(HOSTS) else text
+    is_host = text.startswith(HOSTS) and " " not in text
+    return text.removeprefix(HOSTS).partition(":")[0] if is_host else text

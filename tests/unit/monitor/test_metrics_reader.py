@@ -5,7 +5,6 @@ import pytest
 from tests.unit.monitor.cluster import Cluster, Log
 from tests.unit.monitor.inside import Running, config, running
 from tests.unit.monitor.transcript import CountedPages
-from tests.unit.own_metrics.pages import started
 from watchslo.kube.client import NO_METRICS
 from watchslo.monitor.checks import metrics_reader
 from watchslo.monitor.checks.metrics_reader import READ_SECONDS
@@ -41,23 +40,6 @@ async def test_crash_at_one_apiserver_ends_no_read_of_another(cluster: Cluster, 
         assert {host: cluster.asked_at[f"{host}:6443", "metrics_page"] for host in HOSTS} == dict.fromkeys(HOSTS, 5)
     crashes = [(crash["task"], crash["error"].split()[0]) for crash in log.of("task_crashed")]
     assert crashes == 5 * [(f"('metrics_page', '{HOSTS[0]}:6443')", "ZeroDivisionError")]
-
-
-@pytest.mark.parametrize(
-    ("page", "message"),
-    [
-        (b"", metrics_reader.UNKNOWN_PAGE),
-        (b"<html>\n", metrics_reader.UNKNOWN_PAGE),
-        (started().encode() + b"process_cpu_seconds_total x\n", metrics_reader.GARBLED.format(1)),
-    ],
-)
-async def test_page_that_cannot_be_read_is_an_obstacle(cluster: Cluster, log: Log, page: bytes, message: str) -> None:
-    cluster.metrics = lambda _: page
-    async with running(config("pods", **ON), start=60) as run:
-        found = reading(run)
-    assert found is not None
-    assert found.obstacle == message
-    assert len(log.of("metrics_page_failed")) == 1
 
 
 async def test_too_many_wanted_lines_are_an_obstacle(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,8 +21,6 @@ from watchslo.monitor.tasks.task_supervisor import TaskSupervisor
 from watchslo.snapshot import Snapshot
 from watchslo.watch.failure import Failure, Reason
 
-GROUPED = Resource("example.com", "v1", "widgets", namespaced=True)
-
 
 class TestStart:
     async def test_each_evaluation_reaches_the_listeners(self) -> None:
@@ -35,27 +33,20 @@ class TestStart:
         assert len(seen) == 4  # the last one comes from the shutdown
 
 
-class TestSlowGroups:
+async def test_groups_that_hang_are_asked_a_few_at_a_time(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without aggregated discovery, the server of a group may hang."""
-
-    @pytest.fixture(autouse=True)
-    def _unaggregated(self, cluster: Cluster) -> None:
-        cluster.is_aggregated = False
-        cluster.served = [*cluster.served, GROUPED]
-
-    async def test_hanging_groups_are_asked_a_few_at_a_time(
-        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("watchslo.monitor.supervisor.REFRESH_SECONDS", 60.0)
-        cluster.served += [Resource(f"group{number}.com", "v1", "widgets", namespaced=True) for number in range(10)]
-        cluster.group_seconds = {f"/apis/group{number}.com/v1": math.inf for number in range(10)}
-        async with running(config("pods", "widgets.example.com"), start=30) as run:
-            assert run.labels == ["pods", "widgets.example.com"]
-            assert len(run.snapshot().monitor.incomplete_groups) == 10
-            await asyncio.sleep(200)
-            assert cluster.most_in_flight == 4
-            # Each refresh asks for it once, and perhaps once more with patience.
-            assert cluster.count("discovery", "/apis/group0.com/v1") <= 10
+    monkeypatch.setattr("watchslo.monitor.supervisor.REFRESH_SECONDS", 60.0)
+    groups = [f"group{number}.com" for number in range(10)]
+    cluster.is_aggregated = False
+    cluster.served += [Resource(group, "v1", "widgets", namespaced=True) for group in ("example.com", *groups)]
+    cluster.group_seconds = {f"/apis/{group}/v1": math.inf for group in groups}
+    async with running(config("pods", "widgets.example.com"), start=30) as run:
+        assert run.labels == ["pods", "widgets.example.com"]
+        assert len(run.snapshot().monitor.incomplete_groups) == 10
+        await asyncio.sleep(200)
+        assert cluster.most_in_flight == 4
+        # Each refresh asks for it once, and perhaps once more with patience.
+        assert cluster.count("discovery", "/apis/group0.com/v1") <= 10
 
 
 async def test_delay_is_logged_with_its_seconds(log: Log) -> None:

@@ -1,7 +1,6 @@
 """Apiservers that are ticked on but not watched: everything but the cluster is real."""
 
 import asyncio
-import ssl
 from datetime import UTC, datetime
 from typing import Any
 from unittest.mock import AsyncMock
@@ -9,11 +8,10 @@ from unittest.mock import AsyncMock
 import pytest
 
 from tests.unit.monitor.cluster import NODES, PODS, Cluster, Log
-from tests.unit.monitor.inside import Running, config, credentials, running, verified
+from tests.unit.monitor.inside import Running, config, running, verified
 from watchslo.config.model import Config
 from watchslo.kube.apiservers import MOST_ADDRESSES
 from watchslo.kube.credentials import CredentialSource
-from watchslo.model import Resource
 from watchslo.monitor.apiservers.apiserver_follower import FOLLOW_SECONDS
 from watchslo.snapshot import WatchReading, WitnessReading
 
@@ -27,12 +25,6 @@ def cluster(cluster: Cluster) -> Cluster:
     cluster.announce(*HOSTS)
     cluster.date_skew = 0.0
     return cluster
-
-
-def insecure_tls() -> ssl.SSLContext:
-    made = ssl.create_default_context()
-    made.check_hostname, made.verify_mode = False, ssl.CERT_NONE
-    return made
 
 
 def next_to(*resources: str, **more: Any) -> Config:
@@ -58,41 +50,8 @@ async def create(cluster: Cluster, seconds: float) -> None:
         await asyncio.sleep(0.1)
 
 
-class TestLateLink:
-    """The whole link from etcd to the watched apiserver is late; `test_daemonset` says how late its watches are."""
-
-    async def test_idle_watches_do_not_take_the_turns_of_late_ones(self, cluster: Cluster) -> None:
-        """The caches of all watches are worth reading, because ticks are slow; only some show how old they are."""
-        cluster.link_late[HOSTS[0]] = LATE_SECONDS
-        quiet = [Resource("", "v1", f"quiet{number}", namespaced=True) for number in range(12)]
-        cluster.served += quiet
-        watches = ["pods", "nodes", *(resource.plural for resource in quiet)]
-        async with running(next_to(*watches), credentials=verified()) as run:
-            await create(cluster, 90)
-            assert run.stream("pods").cache.probed
-            assert [(cause.cause, cause.apiserver) for cause in run.snapshot().causes] == [("cache_behind", OWN)]
-            for hop, expected in zip(run.stream("pods").track.hops[1:], (LATE_SECONDS, 0.0), strict=True):
-                assert hop.windows[0].quantiles[0].estimate == pytest.approx(expected, abs=0.08)
-
-
 class TestWanted:
     """Whether there are witnesses at all."""
-
-    async def test_credentials_are_not_sent_without_verification(self, cluster: Cluster) -> None:
-        """The announced address may be that of any server."""
-        for tls in (insecure_tls(), None):
-            async with running(next_to("pods"), credentials=credentials(tls)) as run:
-                assert reading(run) is None
-                assert not any(name in (TWO, THREE) for name, _ in cluster.asked_at)
-
-    async def test_credentials_are_not_sent_to_each_without_verification(self, cluster: Cluster, log: Log) -> None:
-        each = config("pods", kubernetes={"apiservers": "each"})
-        for tls in (insecure_tls(), None):
-            async with running(each, credentials=credentials(tls)) as run:
-                assert [one.name for one in run.snapshot().apiservers] == ["service"]
-                assert run.stream("pods").up
-                assert {name for name, _ in cluster.asked_at} == {"service"}
-        assert len(log.of("apiservers_unverified")) == 2
 
     async def test_only_so_many_of_each_are_asked(self, cluster: Cluster, log: Log) -> None:
         cluster.announce(*(f"10.0.1.{number}" for number in range(MOST_ADDRESSES + 1)))

@@ -9,18 +9,23 @@ resources change ten times a second from the beginning. Hosts are numbers: `pods
 - `look requests` returns the requests by apiserver and kind since the last `forget`, and `look ticks` the ticks by
   resource. `look connections` returns to which apiservers clients are open, and how many watches. `look namespaces`
   returns where ticks and looks at the storage were sent.
-- `look watches PATH` returns a figure of each watch that is not zero; others have `apiservers`, `domains`, `tickers`
-  and `monitor` in place of `watches`.
+- `look watches PATH` returns a figure of each watch that is not zero; others have `apiservers`, `causes`, `domains`,
+  `tickers` and `monitor` in place of `watches`. `look cluster NAME` returns an attribute
+  of the cluster, and `look headline` what the page says first.
 - `cluster NAME VALUE` sets an attribute of the cluster. `refuse KIND KEY REASON` makes requests fail, `allow` ends it.
+  `number KEY TEXT` lets each read of a resource have this resourceVersion, or none without a text.
 - `send pods` ends the watches of pods, `send pods@2 BOOKMARK 200` sends a line to the one at 10.0.0.2, and
   `send addresses reset` breaks the watch of addresses.
-- `credentials for 1` lets a monitor that starts later have credentials for the address of 10.0.0.1.
+- `credentials for 1` lets a monitor that starts later have credentials for the address of 10.0.0.1, `credentials
+  unverified` those for a server whose certificate is not verified, and `credentials plain` those without TLS.
 - `delay 60` lets a monitor that starts later wait for so many seconds before its first request, and `replay` lets it
   read the past again.
 - `suspend 18000` suspends the machine; with `dead`, its connections hang then. `resend pods` sends the open watches of
   pods all events since their revisions, `resend pods 300` the last of them, and `write pods 300` makes so many changes.
-- `serve metrics` lets each apiserver serve a page of its metrics, which counts how often it was read.
-- `refresh 20` lets a monitor that starts later discover, and count apiservers, every 20 s, not every 180 s.
+- `serve metrics` lets each apiserver serve a page of its metrics, which counts how often it was read, and `serve html`
+  another page of `PAGES`.
+- `refresh 20` lets a monitor that starts later discover, and count apiservers, every 20 s, not every 180 s. `again 120`
+  lets a cache that was found be looked for after 120 s, not after an hour.
 """
 
 import asyncio
@@ -31,7 +36,7 @@ from typing import Any
 import yaml
 
 from tests.unit.monitor.cluster import GONE, RESOURCES, Cluster, because_of, line
-from tests.unit.monitor.inside import Running, credentials, keep_writing, serve, verified_tls
+from tests.unit.monitor.inside import Running, credentials, keep_writing, serve, unverified_tls, verified_tls
 from tests.unit.monitor.scene import HOSTS, Scene, counts, grouped, pause, place, shown
 from tests.unit.own_metrics.pages import histogram, started
 from watchslo.config.model import Config
@@ -40,11 +45,22 @@ from watchslo.kube.credentials import CredentialSource
 from watchslo.model import Resource
 from watchslo.monitor.readiness import StartState
 from watchslo.snapshot import Snapshot
-from watchslo.watch.failure import ENDED, Failure, Phase, Reason
+from watchslo.timeline.timeline import Timeline
+from watchslo.watch.failure import ENDED, Failure, Phase, Reason, unmeasurable
 
 OF_NAMESPACES = ("tick", "detect_storage")
+READS = ("tick", "probe", "list", "nudge", "probe_cache", "detect_storage")
 PATHS = {"slices": SLICES, "leases": LEASES}
 """The requests for addresses of apiservers and for their leases, by the names that transcripts use."""
+PAGES = {
+    "nothing": b"",
+    "html": b"<html>\n",
+    "garbled": f"{started()}process_cpu_seconds_total x\n".encode(),
+}
+SETTINGS = {
+    "refresh": "watchslo.monitor.supervisor.REFRESH_SECONDS",
+    "again": "watchslo.watch.watch_caches.AGAIN_SECONDS",
+}
 
 
 class MonitorScene(Scene):
@@ -81,15 +97,12 @@ class MonitorScene(Scene):
                 return self._news(keep_writing(self._cluster, *map(_resource, keys), seconds=float(seconds)))
             case ["look", *words]:
                 return self._look(words)
-            case ["credentials", "for", host]:
-                self._credentials = credentials(verified_tls(), f"https://{_host(host)}:6443")
-                self._runner.run(self._credentials.access())  # as every request does
-            case ["serve", "metrics"]:
-                self._cluster.metrics = CountedPages().page
+            case ["serve", what]:
+                self._cluster.metrics = (lambda _: PAGES[what]) if what in PAGES else CountedPages().page
             case ["delay", seconds]:
                 self._delay = float(seconds)
-            case ["refresh", seconds]:
-                self._patches.setattr("watchslo.monitor.supervisor.REFRESH_SECONDS", float(seconds))
+            case [name, seconds] if name in SETTINGS:
+                self._patches.setattr(SETTINGS[name], float(seconds))
             case ["forget"]:
                 self._cluster.asked_at.clear()
                 self._cluster.asked.clear()
@@ -101,20 +114,28 @@ class MonitorScene(Scene):
         cluster = self._cluster
         match words:
             case ["requests"]:
-                return counts({f"{kind}@{place(name)}": count for (name, kind), count in cluster.asked_at.items()})
+                said = counts({f"{kind}@{place(name)}": count for (name, kind), count in cluster.asked_at.items()})
             case ["ticks"]:
-                return counts(Counter(key for _, kind, key in cluster.asked if kind == "tick"))
+                said = counts(Counter(key for _, kind, key in cluster.asked if kind == "tick"))
             case ["connections"]:
                 doors = " ".join(sorted(place(door.name) for door in cluster.doors))
-                return f"to {doors or 'nothing'}, {len(cluster.open_watches())} watches"
+                said = f"to {doors or 'nothing'}, {len(cluster.open_watches())} watches"
             case ["namespaces"]:
                 asked = cluster.asked_in.items()
-                return shown({kind: counts(Counter(asked_in)) for kind, asked_in in asked if kind in OF_NAMESPACES})
+                said = shown({kind: counts(Counter(asked_in)) for kind, asked_in in asked if kind in OF_NAMESPACES})
             case ["given", "up"]:
-                return f"{cluster.hung_up} connections"
+                said = f"{cluster.hung_up} connections"
+            case ["headline"]:
+                account = Timeline().observe(self._snapshot())
+                first = account.headline
+                said = "\n".join(filter(None, (f"{first.level}: {first.text}", first.figures, account.trust.text)))
+            case ["cluster", name]:
+                said = shown(getattr(cluster, name))
             case [of, path]:
-                return "\n".join(_figures(self._snapshot(), of, path))
-        raise AssertionError(words)
+                said = "\n".join(_figures(self._snapshot(), of, path))
+            case _:
+                raise AssertionError(words)
+        return said
 
     async def _configure(self, config: Config) -> None:
         if self._run is not None:
@@ -135,6 +156,14 @@ class MonitorScene(Scene):
                 cluster.fail(Reason(reason), kind, PATHS.get(key, key))
             case ["allow"]:
                 cluster.failures.clear()
+            case ["number", key, *text]:
+                odd = unmeasurable(text[0] if text else None, Phase.LIST)
+                cluster.failures.update({(kind, key): odd for kind in READS})
+            case ["credentials", "for", host]:
+                self._credentials = credentials(verified_tls(), f"https://{_host(host)}:6443")
+                await self._credentials.access()  # as every request does
+            case ["credentials", tls]:
+                self._credentials = credentials(unverified_tls() if tls == "unverified" else None)
             case ["replay"]:
                 self._replays = True
             case ["announce", *hosts]:
@@ -240,6 +269,7 @@ def _figures(snapshot: Snapshot, of: str, path: str) -> list[str]:
         "domains": {one.name: one for one in snapshot.domains},
         "tickers": {f"{one.name}@{place(each.apiserver)}": each for one in snapshot.domains for each in one.tickers},
         "apiservers": {place(one.name): one for one in snapshot.apiservers},
+        "causes": {f"{one.cause}@{place(one.apiserver or 'all')}": one for one in snapshot.causes},
         "watches": {f"{one.watch}@{place(one.apiserver)}": one for one in snapshot.watches},
     }
     return grouped({name: shown(figure_at(one, path)) for name, one in parts[of].items()})
@@ -251,7 +281,7 @@ def figure_at(value: Any, path: str) -> Any:
         if isinstance(value, Mapping):
             value = value.get(part)
         elif isinstance(value, tuple):
-            value = value[int(part)] if value else None
+            value = next(iter(value[int(part) :]), None)
         elif value is not None:
             value = getattr(value, part)
     return value
