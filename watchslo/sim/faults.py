@@ -194,7 +194,7 @@ class Faults:
         return active
 
     def switch_off(self, name: str, resource: str = ALL_RESOURCES) -> None:
-        self._active.pop((known_fault(name).name, resource), None)
+        self._active.pop((name, resource), None)
 
     @property
     def clock(self) -> float:

@@ -376,17 +376,6 @@ class TestPlugins:
         assert SECRET not in text
         golden("kube/plugins.txt", text)
 
-    async def test_plugin_is_run_again_when_its_token_is_rejected(self, tmp_path: Path) -> None:
-        (tmp_path / "current").write_text("one")
-        user = self.plugin(tmp_path, self.credential(token=f"$(cat {tmp_path}/current)"))
-        connection = connection_by(tmp_path, config(user))
-        access = await connection.access()
-        (tmp_path / "current").write_text("two")
-        assert await connection.access() is access
-        connection.reject(access)
-        connection._not_before = 0.0
-        assert (await connection.access()).headers == (("Authorization", "Bearer two"),)
-
     @pytest.mark.parametrize(("year", "runs"), [(2001, 2), (2999, 1)])
     async def test_plugin_is_run_again_before_its_token_expires(self, tmp_path: Path, year: int, runs: int) -> None:
         user = self.plugin(tmp_path, self.credential(token="abc", expirationTimestamp=f"{year}-01-01T00:00:00Z"))

@@ -68,6 +68,7 @@ async def test_parallel_list_makes_events_wait_for_the_last_page(client: Any, cl
     assert run.events == 2, "of the second and the third page; the last one is synced by then"
     assert run.waiting == 2 * len(line("MODIFIED", 102))
     assert run.size == 4000 + run.waiting
+    assert not cluster.open_watches()
 
 
 async def test_streamed_list_separates_objects_from_events(client: Any, cluster: Cluster) -> None:
@@ -100,11 +101,6 @@ async def test_events_after_the_sync_are_not_counted(client: Any, cluster: Clust
     asyncio.get_running_loop().call_later(0.5, cluster.write, PODS)
     run = await rehearse(TAIL, client)
     assert (run.events, run.size) == (0, 1000)
-
-
-async def test_rehearsal_leaves_no_request_open(client: Any, cluster: Cluster) -> None:
-    await rehearse(PARALLEL, client)
-    assert not cluster.open_watches()
 
 
 # Headroom

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import re
 import signal
 from collections import Counter
 from collections.abc import Callable
@@ -256,6 +255,20 @@ def be_limited(**limits: float) -> Callable[[Scene], None]:
     return prepare
 
 
+def have_run(*runs: Rehearsal) -> Case:
+    """Return a case in which these are the results of a streamed list."""
+
+    def prepare(scene: Scene) -> None:
+        prepared = iter(runs)
+
+        async def rehearse_once(*_: object) -> Rehearsal:
+            return next(prepared)
+
+        scene.patch.setattr("watchslo.rehearse.running.rehearse_once", rehearse_once)
+
+    return Case(replace(OPTIONS, strategies=("stream",), repeat=len(runs)), prepare)
+
+
 PAGED_ALONE = replace(OPTIONS, strategies=("paged",))
 CASES = {
     "two-strategies": Case(OPTIONS, lambda scene: scene.cluster.fail(Reason.FORBIDDEN, "metrics_page")),
@@ -269,6 +282,9 @@ CASES = {
         replace(OPTIONS, strategies=("tail",)),
         lambda scene: when_a_watch_opens(scene.cluster, lambda: scene.cluster.send(PODS, ENDED), times=1),
     ),
+    "watch-opens-once-of-two": have_run(RUN, replace(RUN, synced=None, failure=because(Reason.RESET))),
+    "watch-opens-after-410": have_run(replace(RUN, expired_watches=1)),
+    "streamed-list-falls-back": have_run(replace(RUN, by="paged")),
     "watch-hangs": Case(PAGED_ALONE, lambda scene: scene.cluster.hanging.add("watch")),
     "metered": Case(OPTIONS, meter),
     "metered-as-json": Case(OPTIONS, meter, "json"),
@@ -331,33 +347,6 @@ def test_rehearsals_follow_one_another_with_a_pause(ask: Rehearse, cluster: Clus
     assert ask() == 0
     times = [time for time, kind, _ in cluster.asked if kind == "list"]
     assert times[2] - times[1] > 1.9  # a second on the watch, and a second's pause
-
-
-@pytest.mark.parametrize(
-    ("runs", "shown"),
-    [
-        ([RUN], "started"),
-        ([RUN, replace(RUN, synced=None)], "1 of 2"),
-        ([replace(RUN, synced=None)], "never"),
-        ([replace(RUN, expired_watches=1)], "after 410"),
-        ([replace(RUN, by="paged")], "by paged"),
-    ],
-)
-def test_table_states_how_the_watch_opened(
-    ask: Rehearse,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-    runs: list[Rehearsal],
-    shown: str,
-) -> None:
-    prepared = iter(runs)
-
-    async def rehearse_once(*_: object) -> Rehearsal:
-        return next(prepared)
-
-    monkeypatch.setattr("watchslo.rehearse.running.rehearse_once", rehearse_once)
-    assert ask(replace(OPTIONS, strategies=("stream",), repeat=len(runs))) == 0
-    assert re.search(rf"^watch from there +{shown}$", capsys.readouterr().out, re.MULTILINE)
 
 
 def test_interrupt_shows_results_without_recommendation(

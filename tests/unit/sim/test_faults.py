@@ -1,8 +1,5 @@
 from random import Random
 
-import pytest
-
-from watchslo.errors import ConfigError
 from watchslo.sim.delay_law import parse_law
 from watchslo.sim.delays import DelayTable
 from watchslo.sim.faults import FAULTS, Faults, SimHop
@@ -20,13 +17,6 @@ def test_every_fault_can_be_switched_on_and_has_a_description() -> None:
         assert not fault.words.endswith(".")
         assert (active.law is not None) == bool(fault.law)
     assert len(list(on)) == len(FAULTS)
-
-
-def test_unknown_fault_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match="slow-watch"):
-        faults().switch_on("gremlins")
-    with pytest.raises(ConfigError, match="slow-watch"):
-        faults().switch_off("gremlins")
 
 
 def test_fault_law_overrides_resource_law_and_that_overrides_general_law() -> None:

@@ -84,16 +84,6 @@ def test_cache_serves_changes_inside_its_window(
             assert cache.since(revision) == etcd.since(PODS, revision)
 
 
-def test_cache_drop_window_makes_older_revisions_too_old() -> None:
-    etcd = Etcd(retain=1000)
-    cache = CacheModel(etcd.table(PODS), etcd.revision, 2)
-    for change in (etcd.put(PODS, "a", named("a"), 0.0) for _ in range(5)):
-        cache.apply(change)
-    cache.drop_window()
-    assert cache.oldest == cache.revision == etcd.revision
-    assert cache.since(etcd.revision) == []
-
-
 def test_revision_log_is_bounded_and_read_by_time() -> None:
     log = RevisionLog(capacity=10)
     for number in range(100):

@@ -29,15 +29,6 @@ def cluster() -> Cluster:
     return Cluster(ClusterSettings(), Random(7))
 
 
-async def test_object_batch_is_created() -> None:
-    simulated = cluster()
-    workload = Workload(simulated, Random(7))
-    await workload.create(ObjectBatch("nodes", 150))
-    await workload.create(ObjectBatch("pods", 3, namespace="kube-system"))
-    assert (len(simulated.etcd.table("nodes")), len(simulated.etcd.table("pods"))) == (150, 3)
-    simulated.stop()
-
-
 async def test_bursty_writer_keeps_the_number_of_objects_of_its_plan() -> None:
     """A write deletes an object, and the next one creates its replacement."""
     plan = WorkloadPlan("leases.coordination.k8s.io", rate=1000.0, pattern="bursty", objects=3)
