@@ -226,20 +226,6 @@ async def test_restored_storage_is_audited_from_its_revision() -> None:
         await audits.until(AuditResult.STALLED)
 
 
-@pytest.mark.parametrize(("peers", "begins_late"), [(1, True), (3, False), (None, False)])
-async def test_cached_watch_is_proven_idle_only_by_the_apiserver_that_answered_the_read(
-    peers: int | None,
-    begins_late: bool,  # noqa: FBT001
-) -> None:
-    """Another apiserver at the same address may be behind."""
-    past = Past(PODS)
-    past.apiserver.set_peers(peers)
-    async with Audits(past, changing=NODES) as audits:
-        await asyncio.sleep(600.0)
-        assert audits.found == {AuditResult.IDLE}
-    assert (max(past.since) < 100) is begins_late
-
-
 async def test_search_of_an_uncached_watch_does_not_begin_far_in_the_past() -> None:
     past, stream = uncached()
     async with Audits(past, changing=NODES) as audits:
@@ -502,17 +488,6 @@ async def test_second_watch_begins_later_if_the_earlier_event_expired(monkeypatc
         stream.delivered._revisions.pop()
         await busy(past, 60.0)
     assert stream.violated == {"reliable": 1}
-
-
-# The budget
-
-
-async def test_budget_covers_all_watches_together() -> None:
-    past = Past(*many(40))
-    async with Audits(past, budget=1.5):
-        await asyncio.sleep(400.0)
-    for kind in ("nudge", "audit"):
-        assert 0.9 * 600 <= past.count(kind) <= 601
 
 
 @pytest.mark.parametrize("named", [True, False])
