@@ -281,28 +281,6 @@ def test_sealer_does_what_its_transcripts_say(
     golden("sealer.txt", replay((GOLDEN / "sealer.txt").read_text(), begin))
 
 
-def test_watches_that_leave_leave_nothing_behind() -> None:
-    watches = Watches(identity(1))
-    for number in range(2, 500):
-        watches.sealer.attach(identity(number), watches.tracks[1], QueueWaits())
-        watches.deliver(number, watches.now, 0.01)
-        watches.ticks(1)
-        watches.sealer.detach(number)
-    assert watches.sealer.numbers == (1,)
-    assert (len(watches.sealer._watches), len(watches.sealer._slots), len(watches.sealer._pending)) == (1, 0, 0)
-
-
-def test_thousand_apiservers_that_came_and_went_leave_no_comparison() -> None:
-    watches = Watches(identity(1), several=True)
-    for number in range(2, 1002):
-        watches.sealer.attach(identity(number, f"apiserver-{number}"), watches.tracks[1], QueueWaits())
-        watches.deliver(number, watches.now, 0.01)
-        watches.seal(watches.tick(2.0))
-        watches.sealer.detach(number)
-        watches.sealer.forget_apiserver(f"apiserver-{number}")
-    assert watches.sealer.comparisons == {}
-
-
 @pytest.mark.parametrize("block", [0.01, 0.045, 0.1, 0.145])
 def test_own_delay_widens_the_interval_and_costs_no_sample(block: float) -> None:
     """Events that are 1 ms late; in one of 20 seconds, the loop stands still, and reads them after that."""
