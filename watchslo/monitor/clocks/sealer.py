@@ -97,11 +97,6 @@ class Sealer:
         self._compared = SampleCounts(bins), SampleCounts(bins)  # by all ticks, and by those of the own apiserver
 
     @property
-    def numbers(self) -> tuple[int, ...]:
-        """The numbers of the attached watches."""
-        return tuple(self._watches)
-
-    @property
     def is_kine(self) -> bool:
         """Whether an apiserver of the attached watches keeps its objects in kine, or polls its storage as kine does."""
         names = {watch.identity.apiserver.name for watch in self._watches.values()}
