@@ -7,21 +7,20 @@ a control plane of its own. The exit code is 1 if a controller is named that is 
 import contextlib
 import os
 import sys
-import tempfile
 import time
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from tests.support.assets import controllers, newest
-from tests.support.control_plane import ControlPlane, Etcd
+from tests.lab.first_seen import Seen, look, own_plane, play_all
+from tests.support.assets import controllers
 from tests.support.controllers import Controllers
 from tests.support.daemon import Daemon, Proxy, config_file
+from tests.support.process import Process
 from watchslo.snapshot import Cause
 
 WATCHED = ["pods", "endpointslices.discovery.k8s.io", "deployments.apps", "replicasets.apps"]
-SECONDS = 60.0
 SETTLED_SECONDS = 20.0
 DELAY = "constant 2s"
 SHORT = {"scheduled": "1s", "started": "1s", "routed": "1s", "observed": "5s"}
@@ -50,35 +49,18 @@ FAULTS = (
 )
 
 
-@dataclass
-class Seen:
-    """When each thing was first said, in seconds after the fault began, and the status at its end."""
-
-    first: dict[str, float]
-    status: dict[str, Any]
-
-    @property
-    def named(self) -> set[str]:
-        return {cause["watch"] for cause in self.status["causes"] if cause["cause"] == Cause.CONTROLLER_SLOW}
-
-
 def main() -> int:
-    """Cause every fault, or those whose names begin with an argument."""
-    failed = 0
-    for fault in FAULTS:
-        if fault.name.startswith(tuple(sys.argv[1:])) or not sys.argv[1:]:
-            with ExitStack() as stack:
-                seen = play(fault, stack)
-            show(fault, seen)
-            failed |= not (seen.named & fault.named if fault.named else not seen.named)
-    return failed
+    return play_all(FAULTS, play, is_right)
+
+
+def is_right(fault: ControllerFault, seen: Seen) -> bool:
+    named = {cause["watch"] for cause in seen.status["causes"] if cause["cause"] == Cause.CONTROLLER_SLOW}
+    return bool(named & fault.named) if fault.named else not named
 
 
 def play(fault: ControllerFault, stack: ExitStack) -> Seen:
     """Return what is seen while a deployment is rolled out under a fault."""
-    folder, assets = Path(stack.enter_context(tempfile.TemporaryDirectory())), newest(os.environ)
-    etcd = stack.enter_context(Etcd(folder, assets.etcd))
-    plane = stack.enter_context(ControlPlane(folder, assets.kube_apiserver, etcd))
+    folder, plane = own_plane(stack)
     proxy = stack.enter_context(Proxy(folder, "proxy", plane.url))
     direct, delayed = plane.kubeconfig(), plane.kubeconfig("delayed", server=proxy.url)
     links = dict.fromkeys(("controllers", "watchslo"), direct) | ({fault.delayed: delayed} if fault.delayed else {})
@@ -93,38 +75,23 @@ def play(fault: ControllerFault, stack: ExitStack) -> Seen:
     time.sleep(SETTLED_SECONDS)
     if fault.delayed:
         proxy.control({"law": DELAY}, "")
-    paused = getattr(half, fault.paused).paused() if fault.paused else contextlib.nullcontext()
-    return watch(daemon, half, paused)
+    return look(daemon, rolled_out(half, getattr(half, fault.paused) if fault.paused else None), said)
 
 
-def watch(daemon: Daemon, half: Controllers, paused: AbstractContextManager[None]) -> Seen:
-    """Roll out, and note when something is said first."""
-    began, first = time.monotonic(), dict[str, float]()
-    with paused:
+@contextlib.contextmanager
+def rolled_out(half: Controllers, paused: Process | None) -> Iterator[None]:
+    """Roll the deployment out, while a process stands still."""
+    with paused.paused() if paused else contextlib.nullcontext():
         half.roll_out("1")
-        while (passed := time.monotonic() - began) < SECONDS:
-            status = daemon.status()
-            said = [f"cause: {cause['cause']} {cause['watch']}" for cause in status["causes"]]
-            for reaction in status["reactions"]:
-                step = f"{reaction['resource']} {reaction['step']}"
-                said += [f"{what}: {step}" for what in ("pending", "slow") if reaction[what]]
-            for text in said:
-                first.setdefault(text, passed)
-            time.sleep(0.5)
-        return Seen(first, daemon.status())
+        yield
 
 
-def show(fault: ControllerFault, seen: Seen) -> None:
-    print(f"\n## {fault.name} (load {os.getloadavg()[0]:.1f})")
-    for text, after in seen.first.items():
-        print(f"{after:5.1f} s  {text}")
-    for reaction in seen.status["reactions"]:
-        for quantile in reaction["quantiles"]:
-            bounds = f"{quantile['lower']:.3f} to {quantile['upper'] or float('inf'):.3f} s"
-            step = f"{reaction['resource']} {reaction['step']}"
-            print(f"  {step:32} P{100 * quantile['q']:.0f} {quantile['estimate']:.3f} s, proven {bounds}")
-    for cause in seen.status["causes"]:
-        print(f"  {cause['cause']}, {cause['confidence']}: {cause['evidence']}")
+def said(status: dict[str, Any]) -> Iterator[str]:
+    """Yield which steps are pending or slow."""
+    for reaction in status["reactions"]:
+        yield from (
+            f"{what}: {reaction['resource']} {reaction['step']}" for what in ("pending", "slow") if reaction[what]
+        )
 
 
 if __name__ == "__main__":

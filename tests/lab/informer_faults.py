@@ -7,17 +7,16 @@ plane of its own. The exit code is 1 if another cause is named than the fault ha
 import contextlib
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
-from tests.support.assets import INFORMERS, find, newest
-from tests.support.control_plane import ControlPlane, Etcd, Port
+from tests.lab.first_seen import Seen, look, own_plane, play_all
+from tests.support.assets import INFORMERS, find
+from tests.support.control_plane import ControlPlane, Port
 from tests.support.daemon import Daemon, Proxy, config_file
 from tests.support.process import Process
 from tests.support.writer import configmap
@@ -26,7 +25,6 @@ from watchslo.snapshot import Cause
 PODS = "/api/v1/namespaces/default/pods"
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 POD_SPEC = {"containers": [{"name": "main", "image": "example.invalid/none:1"}]}
-SECONDS = 60.0
 SETTLED_SECONDS = 25.0
 GAP_SECONDS = 0.2
 DELAY = "constant 2s"
@@ -57,34 +55,16 @@ FAULTS = (
 )
 
 
-@dataclass
-class Seen:
-    """When each thing was first said, in seconds after the fault began, and the status at its end."""
-
-    first: dict[str, float]
-    status: dict[str, Any]
-
-    @property
-    def causes(self) -> set[str]:
-        return {cause["cause"] for cause in self.status["causes"]} & OF_CLIENTS
-
-
 def main() -> int:
-    """Cause every fault, or those whose names begin with an argument."""
-    failed = 0
-    for fault in FAULTS:
-        if fault.name.startswith(tuple(sys.argv[1:])) or not sys.argv[1:]:
-            with ExitStack() as stack:
-                seen = play(fault, stack)
-            show(fault, seen)
-            failed |= seen.causes != fault.causes
-    return failed
+    return play_all(FAULTS, play, is_right)
+
+
+def is_right(fault: InformerFault, seen: Seen) -> bool:
+    return {cause["cause"] for cause in seen.status["causes"]} & OF_CLIENTS == fault.causes
 
 
 def play(fault: InformerFault, stack: ExitStack) -> Seen:
-    folder, assets = Path(stack.enter_context(tempfile.TemporaryDirectory())), newest(os.environ)
-    etcd = stack.enter_context(Etcd(folder, assets.etcd))
-    plane = stack.enter_context(ControlPlane(folder, assets.kube_apiserver, etcd))
+    folder, plane = own_plane(stack)
     links = {name: stack.enter_context(Proxy(folder, name, plane.url)) for name in ("client", "watchslo")}
     users = {name: plane.kubeconfig(name, server=link.url) for name, link in links.items()}
     port = Port()
@@ -100,7 +80,7 @@ def play(fault: InformerFault, stack: ExitStack) -> Seen:
     daemon.until_ready()
     stack.enter_context(changing(plane))
     time.sleep(SETTLED_SECONDS)
-    return watch(daemon, active(fault, links, client))
+    return look(daemon, active(fault, links, client), said)
 
 
 @contextlib.contextmanager
@@ -134,34 +114,11 @@ def active(fault: InformerFault, links: dict[str, Proxy], client: Process) -> Ab
     return links[fault.link].late(fault.law) if fault.law else contextlib.nullcontext()
 
 
-def watch(daemon: Daemon, fault: AbstractContextManager[object]) -> Seen:
-    """Note when something is said first."""
-    began, first = time.monotonic(), dict[str, float]()
-    with fault:
-        while (passed := time.monotonic() - began) < SECONDS:
-            status = daemon.status()
-            said = [f"cause: {cause['cause']}" for cause in status["causes"]]
-            for client in status["clients"]:
-                said += [f"{informer['verdict']}: {informer['resource']}" for informer in client["informers"]]
-                said += [client["obstacle"]] if client["obstacle"] else []
-            for text in said:
-                first.setdefault(text, passed)
-            time.sleep(0.5)
-        return Seen(first, daemon.status())
-
-
-def show(fault: InformerFault, seen: Seen) -> None:
-    print(f"\n## {fault.name} (load {os.getloadavg()[0]:.1f})")
-    for text, after in seen.first.items():
-        print(f"{after:5.1f} s  {text}")
-    for client in seen.status["clients"]:
-        print(f"  pages: {client['reads']}")
-        for informer in client["informers"]:
-            queued = f"{informer['queued']} queued"
-            print(f"  {informer['resource']}: {informer['verdict']}, {informer['staleness']}, {queued}")
-    for cause in seen.status["causes"]:
-        print(f"  {cause['cause']}, {cause['confidence']}: {cause['evidence']}")
-    sys.stdout.flush()
+def said(status: dict[str, Any]) -> Iterator[str]:
+    """Yield the verdicts on caches, and what prevents them."""
+    for client in status["clients"]:
+        yield from (f"{informer['verdict']}: {informer['resource']}" for informer in client["informers"])
+        yield from filter(None, (client["obstacle"],))
 
 
 if __name__ == "__main__":
