@@ -78,8 +78,8 @@ async def run_plugin(
     if not command:
         raise PluginError("its exec plugin has no command; write one, or remove exec")
     on_terminal = _is_on_terminal()
-    try:
-        process = await asyncio.create_subprocess_exec(
+    starting = asyncio.create_task(
+        asyncio.create_subprocess_exec(
             command,
             *plugin.get("args", ()),
             env=_environment(plugin, cluster, environ),
@@ -88,6 +88,13 @@ async def run_plugin(
             stderr=asyncio.subprocess.PIPE if on_terminal else asyncio.subprocess.DEVNULL,
             process_group=None if on_terminal else 0,  # a terminal interrupts and asks only its own group
         )
+    )
+    try:
+        process = await asyncio.shield(starting)
+    except asyncio.CancelledError:  # asyncio would kill the plugin without the programs that it started
+        with contextlib.suppress(OSError):
+            await _kill(await starting)
+        raise
     except OSError as error:
         hint = " ".join(plugin.get("installHint", "").split()).rstrip(".")
         raise PluginError(

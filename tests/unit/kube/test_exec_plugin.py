@@ -50,18 +50,20 @@ def test_kubeconfig_beyond_the_limits_is_refused(tmp_path: Path, content: str, w
         read_kubeconfigs([str(path)])
 
 
-async def test_programs_that_a_plugin_started_are_killed_with_it(tmp_path: Path) -> None:
-    """The pipe ends when no program has it open any more."""
+@pytest.mark.parametrize("turns", [2, 50])
+async def test_programs_that_a_plugin_started_are_killed_with_it(tmp_path: Path, turns: int) -> None:
+    """The pipe ends when no program has it open any more. After two turns, asyncio does not have its pipes yet."""
     os.mkfifo(tmp_path / "pipe")
-    script = f"exec 3> {tmp_path}/pipe; echo started >&3; sleep 3600"
+    script = f"exec 3> {tmp_path}/pipe; sleep 3600 & echo started >&3; wait"
     running = asyncio.create_task(run_plugin(plugin(tmp_path, script), {}, os.environ))
-    started = await asyncio.to_thread((tmp_path / "pipe").open, "rb")
-    assert await asyncio.to_thread(started.readline) == b"started\n"
-    running.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await running
-    assert await asyncio.to_thread(started.read) == b""
-    started.close()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    with (tmp_path / "pipe").open("rb") as started:
+        assert started.readline() == b"started\n"
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert started.read() == b""
 
 
 async def test_program_that_outlives_its_plugin_delays_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
