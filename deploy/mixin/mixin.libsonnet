@@ -11,7 +11,9 @@ local runbooks = 'https://github.com/watchslo/watchslo/blob/main/docs/runbooks';
     watchsloSelector: selector,
     // The base address of the runbooks.
     watchsloRunbooks: runbooks,
-    // The groups of `watchslo rules --format plain`: replace them for objectives of your own.
+    // Which alerts there are: none, essential (those that page), or all.
+    watchsloAlerts: 'essential',
+    // The groups of `watchslo rules --format plain --alerts all`: replace them for objectives of your own.
     watchsloGroups: written.groups,
   },
 
@@ -23,10 +25,17 @@ local runbooks = 'https://github.com/watchslo/watchslo/blob/main/docs/runbooks';
     expr: adapted(super.expr),
     [if 'annotations' in rule then 'annotations']: std.mapWithKey(function(_, text) adapted(text), rule.annotations),
   },
+  local selected(rule) =
+    !('alert' in rule)
+    || config.watchsloAlerts == 'all'
+    || config.watchsloAlerts == 'essential' && rule.labels.severity == 'critical',
   local groups(key) = [
-    group { rules: [adaptedRule(rule) for rule in group.rules if key in rule] }
-    for group in config.watchsloGroups
-    if std.any([key in rule for rule in group.rules])
+    group
+    for group in [
+      group { rules: [adaptedRule(rule) for rule in group.rules if key in rule && selected(rule)] }
+      for group in config.watchsloGroups
+    ]
+    if group.rules != []
   ],
 
   prometheusRules+:: { groups+: groups('record') },

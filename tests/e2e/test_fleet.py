@@ -33,7 +33,7 @@ WATCHES = ("nodes", "leases.coordination.k8s.io")
 REPORTING, GOOD_MINUTES = "fleet:watchslo_reporting:bool1d", "fleet:watchslo_good_minutes:ratio_rate1d"
 LOOK_SECONDS = 1.0
 SELECTED = "rollup(_resource)?:watchslo_.+"
-BURNS = ("WatchFleetBudgetBurn", LATE)
+BURNS = ("KubeWatchFleetBudgetBurn", LATE)
 SILENT = ("WatchsloClusterSilent", SENDER)
 UNTRUSTED = "WatchsloClusterUntrusted"
 """An alert about a daemon that lost time, as it may on a slow machine."""
@@ -122,7 +122,7 @@ def watchslo_rules(folder: Path, *options: str) -> Path:
     path = folder / f"rules{'-'.join(options)}.yaml"
     config = config_file(folder, objective=OBJECTIVE)
     form = () if "--format" in options else ("--format", "plain")
-    done = watchslo("rules", "--config", config, "--shrink", str(SHRINK), *form, *options)
+    done = watchslo("rules", "--config", config, "--alerts", "all", "--shrink", str(SHRINK), *form, *options)
     assert done.returncode == 0, done.stderr
     path.write_text(done.stdout)
     return path
@@ -216,7 +216,7 @@ class TestFleet:
 
 SERVERS = ((LATE, "a"), (LATE, "b"), (SENDER, "a"))
 LONG = "1h"  # the long window of the alert that fires first; labels are not shrunk
-BOTH_BURN = (BURNS, ("WatchFleetBudgetBurn", SENDER))
+BOTH_BURN = (BURNS, ("KubeWatchFleetBudgetBurn", SENDER))
 
 
 @dataclass(frozen=True, slots=True)

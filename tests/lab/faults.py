@@ -106,7 +106,7 @@ def raises(of: str, *alerts: Alert | str) -> Raised:
 
 
 def burn(long: str, short: str, *, slow: bool = False) -> Alert:
-    return Alert("WatchLatencyBudgetBurn", {"long": long, "short": short}, slow)
+    return Alert("KubeWatchLatencyBudgetBurn", {"long": long, "short": short}, slow)
 
 
 ON_CALL = Setup(
@@ -116,14 +116,14 @@ ON_CALL = Setup(
     prepare=parts.token_file,
 )
 """The daemon of those on call: with its defaults, config maps, a custom resource and a service account's token."""
-LATENESS = frozenset({"WatchLatencyBudgetBurn", "WatchLatencyBadMinutes", "WatchClusterBadMinutes"})
+LATENESS = frozenset({"KubeWatchLatencyBudgetBurn", "KubeWatchLatencyBadMinutes", "KubeWatchClusterBadMinutes"})
 
 
 def fires(after: float, *names: str) -> ExpectedAlert:
     return ExpectedAlert(frozenset(names), after)
 
 
-UNRESPONSIVE = fires(200.0, "WatchApiserverUnresponsive")  # noticed in 10 s, for 1m
+UNRESPONSIVE = fires(200.0, "KubeWatchApiserverUnresponsive")  # noticed in 10 s, for 1m
 
 
 def unanswered(words: str) -> OnCall:
@@ -133,7 +133,7 @@ def unanswered(words: str) -> OnCall:
         words,
         (UNRESPONSIVE,),
         LATENESS,  # what was withheld arrives late
-        frozenset({"WatchDown", "WatchStalled", "WatchApiserverTicksSlow"})
+        frozenset({"KubeWatchDown", "KubeWatchStalled", "KubeWatchApiserverTicksSlow"})
         | frozenset({"WatchsloCoverageLow", "WatchsloUnmeasurable"}),
     )
 
@@ -210,13 +210,13 @@ FAULTS = (
         parts.etcd_stopped,
         counts("tick failed", also=("stall",), seconds=10.0),
         HURT,
-        raises=(raises("silent", "WatchStorageSilent"),),
+        raises=(raises("silent", "KubeWatchStorageSilent"),),
         on_call=OnCall(
             frozenset({"storage_silent"}),
             150.0,
             "all members of etcd stand still (SIGSTOP)",
-            (fires(120.0, "WatchStorageSilent"),),
-            LATENESS | {"WatchDown"},
+            (fires(120.0, "KubeWatchStorageSilent"),),
+            LATENESS | {"KubeWatchDown"},
             tolerated=frozenset({"cause"}),  # storage_slow, until it is clear that no apiserver reaches it
         ),
     ),
@@ -323,7 +323,7 @@ FAULTS = (
             frozenset({"late"}),
             150.0,
             "everything from one apiserver is 2 s late",
-            (fires(900.0, "WatchLatencyBadMinutes"), fires(780.0, "WatchApiserverTicksSlow")),
+            (fires(900.0, "KubeWatchLatencyBadMinutes"), fires(780.0, "KubeWatchApiserverTicksSlow")),
             LATENESS,
         ),
     ),
@@ -340,13 +340,13 @@ FAULTS = (
         "unreachable",
         "every connection to the apiserver is reset",
         parts.unreachable,
-        raises=(raises("linked", "WatchApiserverUnresponsive", "WatchDown"),),
+        raises=(raises("linked", "KubeWatchApiserverUnresponsive", "KubeWatchDown"),),
     ),
     Fault(
         "slow-ticks",
         "everything from the apiserver is 700 ms late",
         late(lambda scene: [scene.link], "constant 700ms"),
-        raises=(raises("linked", "WatchsloClockSlow"), raises("compared", "WatchApiserverTicksSlow")),
+        raises=(raises("linked", "WatchsloClockSlow"), raises("compared", "KubeWatchApiserverTicksSlow")),
     ),
     Fault(
         "unreached-witnesses",
@@ -381,12 +381,12 @@ FAULTS = (
         counts("stall", "beyond the threshold", until=("stall",)),
         Setup(watches=watching("secrets")),
         causes=(Truth(Cause.STALLED_STREAM, watch=OVERRIDDEN),),
-        raises=(raises("frozen", "WatchStalled"),),
+        raises=(raises("frozen", "KubeWatchStalled"),),
         on_call=OnCall(
             frozenset({"stalled", "late"}),
             240.0,
             "the watch caches of one resource receive nothing",
-            (fires(240.0, "WatchStalled"),),
+            (fires(240.0, "KubeWatchStalled"),),
             LATENESS,
         ),
     ),
@@ -414,9 +414,9 @@ FAULTS = (
                 burn("6h", "30m"),
                 burn("1d", "2h", slow=True),
                 burn("3d", "6h", slow=True),
-                "WatchLatencyBadMinutes",
-                Alert("WatchClusterBadMinutes", {"scope": "cluster"}),
-                Alert("WatchClusterBadMinutes", {"scope": "apiserver"}),
+                "KubeWatchLatencyBadMinutes",
+                Alert("KubeWatchClusterBadMinutes", {"scope": "cluster"}),
+                Alert("KubeWatchClusterBadMinutes", {"scope": "apiserver"}),
             ),
         ),
     ),
@@ -425,27 +425,27 @@ FAULTS = (
         "all watches of one resource end with 410 again and again",
         parts.expired_storm,
         causes=(Truth(Cause.HEADROOM_SHORT, watch=OVERRIDDEN),),
-        raises=(raises("expired", "WatchExpiredLoop", "WatchRelistStorm"),),
+        raises=(raises("expired", "KubeWatchExpiredLoop", "KubeWatchRelistStorm"),),
         on_call=OnCall(
             frozenset({"down", "late", "stalled", "cause"}),
             180.0,
             "all watches of one resource end with 410 every 10 s",
-            (fires(180.0, "WatchExpiredLoop"),),
-            frozenset({"WatchHeadroomShort"}) | LATENESS,
-            frozenset({"WatchRelistStorm"}),
+            (fires(180.0, "KubeWatchExpiredLoop"),),
+            frozenset({"KubeWatchHeadroomShort"}) | LATENESS,
+            frozenset({"KubeWatchRelistStorm"}),
         ),
     ),
     Fault(
         "stale-lists",
         "lists come from a frozen cache, and watches end with 410",
         simulated("frozen-cache", "expired"),
-        raises=(raises("stale", "WatchGuaranteeViolated"),),
+        raises=(raises("stale", "KubeWatchGuaranteeViolated"),),
     ),
     Fault(
         "short-history",
         "the watch cache holds 20 changes, and lists are slow",
         parts.short_history,
-        raises=(raises("forgetful", "WatchHeadroomShort"),),
+        raises=(raises("forgetful", "KubeWatchHeadroomShort"),),
     ),
     Fault(
         "unattended",
@@ -472,7 +472,7 @@ FAULTS = (
             150.0,
             "the right to watch one API group is taken away",
             (fires(400.0, "WatchsloForbidden"),),
-            silenced=frozenset({"WatchDown"}),
+            silenced=frozenset({"KubeWatchDown"}),
         ),
     ),
     Fault(
@@ -548,7 +548,7 @@ FAULTS = (
         "conversion-dead",
         "the conversion webhook of a custom resource is dead",
         parts.conversion_dead,
-        on_call=OnCall(frozenset({"down"}), 120.0, allowed=frozenset({"WatchDown"})),
+        on_call=OnCall(frozenset({"down"}), 120.0, allowed=frozenset({"KubeWatchDown"})),
     ),
     # The daemon itself
     once(

@@ -189,7 +189,7 @@ def rules(folder: Path, shrink: int, *options: str) -> dict[str, Any]:
 
 def written_rules(config: Path, *options: str) -> dict[str, Any]:
     """Return what `watchslo rules` writes for a configuration."""
-    done = watchslo("rules", "--config", config, "--format", "plain", *options)
+    done = watchslo("rules", "--config", config, "--format", "plain", "--alerts", "all", *options)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = yaml.safe_load(done.stdout)
     return found

@@ -162,9 +162,10 @@ def _of_instances() -> Iterable[tuple[str, dict[str, str], float]]:
     yield "up", {}, 1.0
 
 
-def rendered(template: str, labels: Mapping[str, str], value: str, worst: str) -> str:
-    """Return an annotation with `value` filled in, and `worst` as the result of its query."""
-    text = re.sub(r"{{ with .*?{{ end }}", worst, template)
+def rendered(template: str, labels: Mapping[str, str], value: str, worst: str, p99: str = "unknown") -> str:
+    """Return an annotation with `value` filled in, and `worst` and its `p99` as the results of queries."""
+    queried = r"{{ with .*?{{ \. \| first \| (label|value) .*?{{ end }}"
+    text = re.sub(queried, lambda match: worst if match[1] == "label" else p99, template)
     text = re.sub(r"{{ \$value(?: \| \w+)? }}", value, text)
     shown = r"\1" if labels.get("apiserver") == "service" else r"\2"
     text = re.sub(r'{{ if eq \$labels.apiserver "service" }}(.*?){{ else }}(.*?){{ end }}', shown, text)

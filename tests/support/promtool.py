@@ -58,9 +58,11 @@ def alerts(minute: int, *expected: str, by: str = "alertname", of: str = 'alerts
     return {"eval_time": f"{minute}m", "expr": f"group by ({','.join(names)}) (ALERTS{{{of}}})", "exp_samples": samples}
 
 
-def described(rule: RuleDefinition, about: Mapping[str, str], shown: str, worst: str) -> dict[str, Any]:
-    """Return a firing alert with all labels and annotations; these show a value and the worst watch."""
-    said = {key: rendered(text, about, shown, worst) for key, text in rule.annotations.items()}
+def described(
+    rule: RuleDefinition, about: Mapping[str, str], shown: str, worst: str, p99: str = "unknown"
+) -> dict[str, Any]:
+    """Return a firing alert with all labels and annotations; these show a value, the worst watch and its P99."""
+    said = {key: rendered(text, about, shown, worst, p99) for key, text in rule.annotations.items()}
     return {"exp_labels": {**rule.labels, **about}, "exp_annotations": said}
 
 

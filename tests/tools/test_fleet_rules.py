@@ -24,7 +24,7 @@ CLUSTER = rule_file([*rule_groups(CONFIG, RuleSettings()), *rollup_groups(CONFIG
 GLOBAL = rule_file(fleet_groups(CONFIG, SETTINGS))
 EVERY = rule_file([group for make in (rule_groups, rollup_groups, fleet_groups) for group in make(CONFIG, SETTINGS)])
 ALERTS = [rule for group in fleet_groups(CONFIG, SETTINGS) for rule in group.rules if rule.labels]
-BURN, SILENT, UNTRUSTED = "WatchFleetBudgetBurn", "WatchsloClusterSilent", "WatchsloClusterUntrusted"
+BURN, SILENT, UNTRUSTED = "KubeWatchFleetBudgetBurn", "WatchsloClusterSilent", "WatchsloClusterUntrusted"
 
 
 # --- the rules of a cluster, on what its instances expose -------------------------------------------------------------

@@ -24,7 +24,8 @@ from tests.unit.rules.test_slo_formats import ONE_PERIOD, written
 from tools.dashboards.files import files, perses_files
 from watchslo.app.rules import RulesOptions, as_yaml
 from watchslo.config.model import Config
-from watchslo.rules.pack import plain
+from watchslo.rules.alert_selection import AlertSelection
+from watchslo.rules.pack import rule_file, rule_groups
 from watchslo.rules.settings import RuleSettings
 
 ROOT = Path(__file__).parents[2]
@@ -88,8 +89,8 @@ def test_rules_of_a_tool_page_for_the_watch_that_is_late(tool: str, tmp_path: Pa
     budgets = value(40, f"sum by (watch) ({BUDGETS[tool]})", 0.5, '{watch="pods"}')
     budgets["exp_samples"].append({"labels": '{watch="deployments.apps"}', "value": 0})
     cases = {
-        "late events": (late(0.5), ["WatchEventsBudgetBurn pods"], [budgets]),
-        "bad minutes": (bad(), ["WatchMinutesBudgetBurn pods"], []),
+        "late events": (late(0.5), ["KubeWatchEventsBudgetBurn pods"], [budgets]),
+        "bad minutes": (bad(), ["KubeWatchMinutesBudgetBurn pods"], []),
         "healthy": (HEALTH, [], []),
     }
     critical = 'alertstate="firing",severity="critical"'
@@ -154,8 +155,14 @@ def mixed_groups(config: str = "{}") -> list[Any]:
     return [*mixin("prometheusRules", config)["groups"], *mixin("prometheusAlerts", config)["groups"]]
 
 
-def test_rules_of_the_mixin_are_those_of_watchslo() -> None:
+def test_rules_of_the_mixin_are_those_of_watchslo_by_default() -> None:
     assert mixed_groups() == document(None, RulesOptions("plain"))["groups"]
+
+
+@pytest.mark.parametrize("alerts", AlertSelection)
+def test_alerts_of_the_mixin_are_chosen_as_those_of_watchslo(alerts: AlertSelection) -> None:
+    written = mixed_groups(f"{{_config+:: {{watchsloAlerts: '{alerts}'}}}}")
+    assert written == document(None, RulesOptions("plain", alerts=alerts.value))["groups"]
 
 
 def test_rules_of_an_own_configuration_take_their_place(tmp_path: Path) -> None:
@@ -169,7 +176,7 @@ def test_rules_of_an_own_configuration_take_their_place(tmp_path: Path) -> None:
 def test_selector_and_runbooks_of_the_mixin_are_replaced() -> None:
     settings = RuleSettings(job_selector='job=~"a|b"', runbooks="https://example.org")
     config = """{_config+:: {watchsloSelector: 'job=~"a|b"', watchsloRunbooks: 'https://example.org'}}"""
-    assert mixed_groups(config) == plain(Config(), settings)["groups"]
+    assert mixed_groups(config) == rule_file(AlertSelection.ESSENTIAL.of(rule_groups(Config(), settings)))["groups"]
 
 
 def test_dashboards_of_the_mixin_are_those_of_grafana() -> None:

@@ -14,31 +14,31 @@ from watchslo.rules.settings import RuleSettings
 
 OPTIONS = RuleSettings(cluster_label="cluster")
 APISERVERS = ("10.0.0.7:6443", "10.0.0.8:6443")
-TOGETHER = {"WatchClusterBadMinutes critical cluster", "WatchClusterBadMinutes critical apiserver"}
+TOGETHER = {"KubeWatchClusterBadMinutes warning cluster", "KubeWatchClusterBadMinutes warning apiserver"}
 LATE = {
-    "WatchLatencyBudgetBurn critical",
-    "WatchLatencyBudgetBurn warning",
-    "WatchLatencyBadMinutes critical",
+    "KubeWatchLatencyBudgetBurn critical",
+    "KubeWatchLatencyBudgetBurn warning",
+    "KubeWatchLatencyBadMinutes warning",
 } | TOGETHER
 MISSED = {"WatchsloCoverageLow warning", "WatchsloUnmeasurable warning"}
 UNCLOCKED = {"WatchsloClockSlow warning", "WatchsloWitnessesUnreached warning"}
-UNDELIVERED = {"WatchDown critical", "WatchStalled critical", "WatchLatencyBadMinutes critical"} | TOGETHER
+UNDELIVERED = {"KubeWatchDown critical", "KubeWatchStalled critical", "KubeWatchLatencyBadMinutes warning"} | TOGETHER
 SILENCED: Mapping[str, Mapping[str, set[str]]] = {
     "WatchsloOverloaded warning most": {"cluster": LATE},
     "WatchsloOverloaded warning some": {},
     "WatchsloAbsent critical": {"cluster": {"WatchsloTargetDown warning"}},
-    "WatchApiserverUnresponsive critical": {
-        "apiserver": UNDELIVERED | MISSED | {"WatchApiserverTicksSlow warning"},
+    "KubeWatchApiserverUnresponsive critical": {
+        "apiserver": UNDELIVERED | MISSED | {"KubeWatchApiserverTicksSlow warning"},
         "cluster": UNCLOCKED,
     },
-    "WatchStorageSilent critical": {
-        "cluster": LATE | UNDELIVERED | MISSED | UNCLOCKED | {"WatchApiserverTicksSlow warning"}
+    "KubeWatchStorageSilent critical": {
+        "cluster": LATE | UNDELIVERED | MISSED | UNCLOCKED | {"KubeWatchApiserverTicksSlow warning"}
     },
-    "WatchsloForbidden warning": {"apiserver": {"WatchDown critical"} | MISSED},
-    "WatchExpiredLoop warning": {"apiserver": {"WatchRelistStorm warning"}},
-    "WatchLatencyBudgetBurn critical": {"apiserver": {"WatchLatencyBudgetBurn warning"}},
-    "WatchClusterBadMinutes critical cluster": {"cluster": {"WatchClusterBadMinutes critical apiserver"}},
-    "WatchClusterBadMinutes critical apiserver": {"apiserver": {"WatchLatencyBadMinutes critical"}},
+    "WatchsloForbidden warning": {"apiserver": {"KubeWatchDown critical"} | MISSED},
+    "KubeWatchExpiredLoop warning": {"apiserver": {"KubeWatchRelistStorm warning"}},
+    "KubeWatchLatencyBudgetBurn critical": {"apiserver": {"KubeWatchLatencyBudgetBurn warning"}},
+    "KubeWatchClusterBadMinutes warning cluster": {"cluster": {"KubeWatchClusterBadMinutes warning apiserver"}},
+    "KubeWatchClusterBadMinutes warning apiserver": {"apiserver": {"KubeWatchLatencyBadMinutes warning"}},
 }
 """The alerts that each alert silences, in its whole cluster or only at its apiserver. Other alerts silence nothing.
 

@@ -65,6 +65,20 @@ def test_chart_renders_the_same_objects_as_the_overlay(profile: str) -> None:
 
 
 @each_profile
+def test_chart_with_all_alerts_renders_the_warnings_of_the_profile_as_well(profile: str) -> None:
+    folders = (DEPLOY / "overlays" / profile, DEPLOY / "chart/profiles" / profile / "warnings")
+    expected = [made for folder in folders for made in kustomized(folder)]
+    assert by_identity(charted(f"profile={profile}", "alerts=all")) == by_identity(expected)
+
+
+@each_profile
+def test_chart_without_alerts_still_records(profile: str) -> None:
+    groups = at(charted(f"profile={profile}", "alerts=none"), "PrometheusRule/spec/groups")
+    assert {key for group in groups for rule in group["rules"] for key in rule} == {"record", "expr"}
+    assert all(group["rules"] for group in groups)
+
+
+@each_profile
 def test_chart_renders_the_same_objects_as_the_components(profile: str, tmp_path: Path) -> None:
     made = by_identity(charted(f"profile={profile}", *PROTECTED, "scraper.monitor=ServiceMonitor"))
     assert made == by_identity(overlay(tmp_path, profile, *COMPONENTS))

@@ -87,6 +87,7 @@ class Reason:
     minute: int
     value: str
     worst: str = "pods"
+    p99: str = "unknown"
     labels: Mapping[str, str] = field(default_factory=dict)
     by_one: bool = False
     others: frozenset[str] = frozenset()
@@ -95,10 +96,10 @@ class Reason:
     @property
     def described(self) -> Mapping[str, Any]:
         (rule,) = (one for one in ALERTS if one.name == self.alert and self.labels.items() <= one.labels.items())
-        return described(rule, self.about, self.value, self.worst)
+        return described(rule, self.about, self.value, self.worst, self.p99)
 
 
-TOGETHER = frozenset({"WatchClusterBadMinutes"})
+TOGETHER = frozenset({"KubeWatchClusterBadMinutes"})
 # More than a hundredth of all events, but the budget burns only five times too fast. The last minute is good: promtool
 # evaluates groups in any order, so the alert may not see it yet.
 LITTLE = late(0.05, until=23)
@@ -119,20 +120,30 @@ VIOLATED = counted("watchslo_watch_guarantee_violations_total{guarantee=reliable
 MONITOR: dict[str, Any] = {"worst": "a:9477", "about": {}, "by_one": True}
 
 REASONS = (
-    Reason("WatchLatencyBudgetBurn", late(0.5), 8, "50", labels={"long": "1h", "short": "5m"}),
-    Reason("WatchLatencyBudgetBurn", late(0.1), 80, "10", labels={"long": "6h", "short": "30m"}, others=TOGETHER),
-    Reason("WatchLatencyBadMinutes", bad(), 20, "1"),
-    Reason("WatchClusterBadMinutes", LITTLE, 25, "13", labels={"scope": "apiserver"}),
-    Reason("WatchClusterBadMinutes", LITTLE, 25, "13", worst=APISERVER, labels={"scope": "cluster"}, about={}),
-    Reason("WatchStalled", gauge("watchslo_watch_stalled", 1.0), 15, "1"),
-    Reason("WatchStalled", counted("watchslo_stalls_total", 5, 10, 15), 20, "1"),
-    Reason("WatchApiserverUnresponsive", gauge("watchslo_apiserver_up", 0.0), 15, "1"),
-    Reason("WatchDown", gauge("watchslo_watch_up", 0.0), 25, "1"),
-    Reason("WatchRelistStorm", Fault({"watchslo_relists_total{reason=errors}": 0.2}), 45, "1"),
-    Reason("WatchExpiredLoop", Fault({"watchslo_expired_total": 0.2}), 30, "1"),
-    Reason("WatchGuaranteeViolated", VIOLATED, 15, "1", by_one=True),
-    Reason("WatchGuaranteeViolated", counted("watchslo_time_travel_total", 10), 15, "1", worst="unknown", by_one=True),
-    Reason("WatchHeadroomShort", gauge("watchslo_watch_headroom_fits", 0.0), 25, "1"),
+    Reason("KubeWatchLatencyBudgetBurn", late(0.5), 8, "50", p99="2.47s", labels={"long": "1h", "short": "5m"}),
+    Reason(
+        "KubeWatchLatencyBudgetBurn",
+        late(0.1),
+        80,
+        "10",
+        p99="2.35s",
+        labels={"long": "6h", "short": "30m"},
+        others=TOGETHER,
+    ),
+    Reason("KubeWatchLatencyBadMinutes", bad(), 20, "1"),
+    Reason("KubeWatchClusterBadMinutes", LITTLE, 25, "13", labels={"scope": "apiserver"}),
+    Reason("KubeWatchClusterBadMinutes", LITTLE, 25, "13", worst=APISERVER, labels={"scope": "cluster"}, about={}),
+    Reason("KubeWatchStalled", gauge("watchslo_watch_stalled", 1.0), 15, "1"),
+    Reason("KubeWatchStalled", counted("watchslo_stalls_total", 5, 10, 15), 20, "1"),
+    Reason("KubeWatchApiserverUnresponsive", gauge("watchslo_apiserver_up", 0.0), 15, "1"),
+    Reason("KubeWatchDown", gauge("watchslo_watch_up", 0.0), 25, "1"),
+    Reason("KubeWatchRelistStorm", Fault({"watchslo_relists_total{reason=errors}": 0.2}), 45, "1"),
+    Reason("KubeWatchExpiredLoop", Fault({"watchslo_expired_total": 0.2}), 30, "1"),
+    Reason("KubeWatchGuaranteeViolated", VIOLATED, 15, "1", by_one=True),
+    Reason(
+        "KubeWatchGuaranteeViolated", counted("watchslo_time_travel_total", 10), 15, "1", worst="unknown", by_one=True
+    ),
+    Reason("KubeWatchHeadroomShort", gauge("watchslo_watch_headroom_fits", 0.0), 25, "1"),
     Reason(
         "KubeReactionSlow",
         gauge("watchslo_cause_active{cause=controller_slow}", 1.0),
@@ -149,9 +160,9 @@ REASONS = (
         about={"client": "kube-scheduler"},
         by_one=True,
     ),
-    Reason("WatchStorageSilent", STORAGE_SILENT, 15, "1", about={}),
+    Reason("KubeWatchStorageSilent", STORAGE_SILENT, 15, "1", about={}),
     Reason("WatchsloClockSlow", gauge("watchslo_clock_resolution_seconds", 0.75), 25, "750ms", **MONITOR),
-    Reason("WatchApiserverTicksSlow", SLOW_TICKS, 20, "1"),
+    Reason("KubeWatchApiserverTicksSlow", SLOW_TICKS, 20, "1"),
     Reason("WatchsloWitnessesUnreached", gauge("watchslo_witnesses_reached", 0.0), 45, "1", **MONITOR),
     Reason("WatchsloCoverageLow", Fault(NOT_JUDGED), 40, "1"),
     Reason("WatchsloCoverageLow", Fault(windows(undecided=1.0)), 40, "1"),
@@ -218,7 +229,7 @@ def nodes(afflicted: int) -> list[dict[str, str]]:
 UNREACHED = "WatchsloWitnessesUnreached"
 OF_NODES = 'alertstate="firing",alertname=~"WatchsloTargetDown|WatchsloOverloaded"'
 OF_OVERLOAD = 'alertstate="firing",alertname="WatchsloOverloaded"'
-OF_BURN = 'alertstate="firing",alertname="WatchLatencyBudgetBurn"'
+OF_BURN = 'alertstate="firing",alertname="KubeWatchLatencyBudgetBurn"'
 ENDED = {"a:9477": Lives(ends=10)}
 
 
@@ -237,7 +248,7 @@ def special_situations() -> Iterable[tuple[str, Case]]:
         Case(nodes(2), [alerts(30, "WatchsloOverloaded", "WatchsloTargetDown", of=OF_NODES)]),
     )
     yield "no instance is left", Case(World(40, lives=ENDED).series(), [alerts(9), alerts(40, "WatchsloAbsent")])
-    burn = "WatchLatencyBudgetBurn"
+    burn = "KubeWatchLatencyBudgetBurn"
     yield (
         "the budget burns for a while",
         Case(
@@ -249,7 +260,7 @@ def special_situations() -> Iterable[tuple[str, Case]]:
 
 def young() -> Iterable[tuple[str, Case]]:
     """In a cluster that is minutes old, a fault of two minutes spends a fifth of the events that are known."""
-    burn = "WatchLatencyBudgetBurn"
+    burn = "KubeWatchLatencyBudgetBurn"
     short, lasting = ({"a:9477": late(1.0, since=12, until=until)} for until in (16, 10_000))
     over, lasts = (World(60, faults=faults).series() for faults in (short, lasting))  # two values a minute
     silent = [alerts(minute, of=OF_BURN) for minute in range(31)]
@@ -281,7 +292,7 @@ def proven_verdicts() -> Iterable[tuple[str, Case]]:
         return World(10, THREE, {"b:9477": Fault(named)}).series()
 
     # Half of a third of the events: more than 14.4 times what the objective allows.
-    yield "half are late", Case(counts(within=0.5, beyond=0.5), [alerts(10, "WatchLatencyBudgetBurn")])
+    yield "half are late", Case(counts(within=0.5, beyond=0.5), [alerts(10, "KubeWatchLatencyBudgetBurn")])
     yield "most are uncertain", Case(counts(within=0.1, uncertain=0.9), [alerts(10)])
 
 
@@ -344,7 +355,7 @@ def recorded(minutes: int, late_share: float, gap: tuple[int, int] = (0, 0)) -> 
 
 def burning(minute: int, *long: str) -> Query:
     """Expect burn alerts of these long windows, pending or firing, and no others."""
-    return alerts(minute, *long, by="long", of='alertname="WatchLatencyBudgetBurn"')
+    return alerts(minute, *long, by="long", of='alertname="KubeWatchLatencyBudgetBurn"')
 
 
 def long_windows() -> Iterable[tuple[str, Case]]:

@@ -146,7 +146,7 @@ rehearse pods nodes -n n --strategy paged --strategy stream --repeat 3 -o json -
 rehearse --all --max-bytes 1Gi --dry-run
 rules
 rules --config f --format plain --cluster-label c --rule-labels a=b --rule-labels c=d --runbooks r --shrink 60 \
---job-selector s --histograms native
+--job-selector s --histograms native --alerts all --alert-labels t=p --alert-labels u=v
 rules --format mimir --fleet global --replica-label p
 rbac
 rbac --config f --kubeconfig k --context c --namespace n --service-account s --include-secrets
@@ -191,7 +191,7 @@ def test_demo_fault_help_lists_faults(watchslo: Watchslo, called: list[tuple[Any
 def test_rules_are_printed(watchslo: Watchslo) -> None:
     printed = watchslo("rules", "--format", "plain")
     assert printed.text.startswith("# Written by `watchslo rules`")
-    assert "WatchLatencyBudgetBurn" in printed.text
+    assert "KubeWatchLatencyBudgetBurn" in printed.text
     refused = watchslo("rules", "--cluster-label", "job")
     assert refused.errors.startswith("watchslo: --cluster-label: job has another meaning here")
     assert (printed.code, refused.code) == (0, 2)

@@ -12,7 +12,7 @@ FOLDER = Path(__file__).parents[2] / "docs/runbooks"
 INDEX = (FOLDER / "README.md").read_text()
 RUNBOOKS = sorted(path for path in FOLDER.glob("*.md") if path.stem != "README")
 SECTIONS = ["Meaning", "Impact", "Likely causes", "Diagnosis", "Mitigation"]
-LATENESS = ("WatchLatencyBudgetBurn", "WatchLatencyBadMinutes")
+LATENESS = ("KubeWatchLatencyBudgetBurn", "KubeWatchLatencyBadMinutes")
 TALK_FAULTS = (  # the faults of the watch-SLO talk, as patterns that a runbook on lateness must contain
     r"apiserver performance",
     r"CPU or memory",

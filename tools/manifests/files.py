@@ -1,7 +1,8 @@
 """The generated files of `deploy/`, by their path in it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from tools.manifests.values import readme
@@ -9,7 +10,9 @@ from watchslo import DOCUMENTATION
 from watchslo.app import rbac, rules
 from watchslo.config.loading import load
 from watchslo.config.model import Config
-from watchslo.rules.pack import plain, prometheus_rule
+from watchslo.rules.alert_selection import AlertSelection
+from watchslo.rules.pack import plain, rule_file, rule_groups, rule_object
+from watchslo.rules.rule import RuleGroup
 from watchslo.rules.settings import RuleSettings
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -42,7 +45,9 @@ def _files() -> Iterator[tuple[Path, str]]:
     for profile in PROFILES:
         profile_config = config(profile)
         yield folder(profile) / "rights.yaml", _roles(profile_config)
-        yield folder(profile) / "rules.yaml", _rules(profile_config, profile)
+        pages, warnings = _rules(profile_config, profile)
+        yield folder(profile) / "rules.yaml", pages
+        yield folder(profile) / "warnings/rules.yaml", warnings
     yield Path("mixin/rules.json"), json.dumps(plain(Config(), RuleSettings()), indent=1, ensure_ascii=False) + "\n"
 
 
@@ -50,8 +55,20 @@ def _roles(profile_config: Config) -> str:
     return rbac.manifests(profile_config, None, rbac.RbacOptions(NAMESPACE))[0]
 
 
-def _rules(profile_config: Config, profile: str) -> str:
-    """Return the rules of a profile, which select only its own instances: several profiles may be installed."""
-    document = prometheus_rule(profile_config, RuleSettings(job_selector=f'job="watchslo-{profile}"'), {})
+def _rules(profile_config: Config, profile: str) -> tuple[str, str]:
+    """Return the rules of a profile with its essential alerts, and its other alerts.
+
+    They select only its own instances: several profiles may be installed.
+    """
+    every = rule_groups(profile_config, RuleSettings(job_selector=f'job="watchslo-{profile}"'))
+    others = (replace(group, rules=tuple(rule for rule in group.rules if rule.is_warning)) for group in every)
+    return (
+        _rule_object("watchslo", AlertSelection.ESSENTIAL.of(every)),
+        _rule_object(f"watchslo-{profile}-warnings", (group for group in others if group.rules)),
+    )
+
+
+def _rule_object(name: str, groups: Iterable[RuleGroup]) -> str:
+    document = rule_object(name, rule_file(groups), {})
     document["metadata"]["namespace"] = NAMESPACE
     return rules.HEADER + rules.as_yaml(document)

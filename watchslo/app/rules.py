@@ -1,6 +1,6 @@
 """`watchslo rules`: prints the rules of a configuration, or its objectives for other tools, as YAML."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -11,6 +11,7 @@ import yaml
 from watchslo.config.loading import load
 from watchslo.config.model import Config
 from watchslo.errors import ConfigError
+from watchslo.rules.alert_selection import AlertSelection, with_labels
 from watchslo.rules.fleet import fleet_groups
 from watchslo.rules.grafana_alerts import grafana_alerts
 from watchslo.rules.pack import (
@@ -23,8 +24,9 @@ from watchslo.rules.pack import (
     tolerant_rule_file,
 )
 from watchslo.rules.rollup import rollup_groups
+from watchslo.rules.rule import RuleGroup
 from watchslo.rules.service_levels import service_levels
-from watchslo.rules.settings import RuleSettings, parse_labels
+from watchslo.rules.settings import RuleSettings, parse_alert_labels, parse_labels
 from watchslo.rules.slo_formats import openslo, pyrra, sloth
 from watchslo.rules.timespans import Histograms
 
@@ -32,6 +34,9 @@ HEADER = "# Written by `watchslo rules`. Do not edit: change the configuration a
 Format = Literal["prometheusrule", "plain", "thanos", "mimir", "inhibitions", "pyrra", "sloth", "openslo", "grafana"]
 OF_OBJECTIVES = frozenset({"pyrra", "sloth", "openslo"})
 """The formats of the objectives alone, from which other tools make rules with windows of their own."""
+
+WITH_ALERTS = frozenset({"prometheusrule", "plain", "thanos", "mimir", "grafana"})
+"""The formats that contain alerts."""
 
 OF_OBJECTS = frozenset({"prometheusrule", "pyrra", "sloth"})
 """The formats of Kubernetes objects, which have labels."""
@@ -55,6 +60,8 @@ class RulesOptions:
     replica_label: str | None = None
     histograms: Literal["classic", "native"] = "classic"
     datasource_uid: str | None = None
+    alerts: Literal["none", "essential", "all"] | None = None
+    alert_labels: tuple[str, ...] = ()
 
 
 def rules(file: Path | None, options: RulesOptions) -> None:
@@ -96,7 +103,7 @@ def _rules(config: Config, settings: RuleSettings, options: RulesOptions, labels
     if options.format == "inhibitions":
         return _inhibitions(settings, options.fleet)
     name, make = _PACKS[options.fleet]
-    groups, of_all_clusters = make(config, settings), options.fleet == "global"
+    groups, of_all_clusters = _with_alerts(make(config, settings), options), options.fleet == "global"
     match options.format:
         case "grafana" if options.fleet == "cluster":
             raise ConfigError("--format grafana: the rollup of a cluster has no alerts; write --fleet global")
@@ -114,6 +121,11 @@ def _rules(config: Config, settings: RuleSettings, options: RulesOptions, labels
             return rule_object(name, tolerant_rule_file(groups) if of_all_clusters else rule_file(groups), labels)
 
 
+def _with_alerts(groups: Iterable[RuleGroup], options: RulesOptions) -> Sequence[RuleGroup]:
+    selected = AlertSelection(options.alerts or AlertSelection.ESSENTIAL).of(groups)
+    return with_labels(selected, parse_alert_labels(options.alert_labels))
+
+
 _PACKS = {
     None: ("watchslo", rule_groups),
     "cluster": ("watchslo-rollup", rollup_groups),
@@ -125,6 +137,11 @@ _PACKS = {
 def _settings(options: RulesOptions) -> RuleSettings:
     if options.replica_label is not None and options.fleet != "global":
         raise ConfigError("--replica-label: only the global level has replicas; write --fleet global, or remove it")
+    if (options.alerts or options.alert_labels) and options.format not in WITH_ALERTS:
+        option = "--alerts" if options.alerts else "--alert-labels"
+        raise ConfigError(f"{option}: the file for {options.format} has no alerts; remove the option")
+    if options.alerts == "none" and options.format == "grafana":
+        raise ConfigError("--alerts none: the file for Grafana has alerts only; write essential or all")
     if options.datasource_uid is not None and options.format != "grafana":
         raise ConfigError("--datasource-uid: only alerts of Grafana have a data source; write --format grafana")
     optional = {

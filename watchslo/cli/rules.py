@@ -32,6 +32,17 @@ from watchslo.cli.options import config_option, histograms_option, job_selector_
     help="The rules of a fleet instead: those by which each cluster sums itself up in at most 20 series, or those of "
     "the global level that reads the series of all clusters.",
 )
+@click.option(
+    "--alerts",
+    type=click.Choice(["none", "essential", "all"]),
+    help="Which alerts to write: none, those that page, or also those that are tickets; default: essential.",
+)
+@click.option(
+    "--alert-labels",
+    metavar="K=V",
+    multiple=True,
+    help="Label of each alert, for example team=platform; can be repeated.",
+)
 @click.option("--cluster-label", metavar="L", help="Label that names the cluster, if Prometheus scrapes several.")
 @click.option(
     "--replica-label",

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 from watchslo.config.model import Config
 from watchslo.rules import names
-from watchslo.rules.alerts.alert import CRITICAL, EVENTS, LATE, MONITOR, UNNOTICED, WARNING, Alert
+from watchslo.rules.alerts.alert import EVENTS, LATE, MONITOR, UNNOTICED, Alert
 from watchslo.rules.alerts.alert_builder import AlertBuilder
 from watchslo.rules.alerts.clock import MIN_COVERAGE
 from watchslo.rules.promql import by, joined, number
 from watchslo.rules.rollup import rollup_names
-from watchslo.rules.rule import RuleDefinition, RuleGroup
+from watchslo.rules.rule import CRITICAL, WARNING, RuleDefinition, RuleGroup
 from watchslo.rules.settings import RuleSettings
 from watchslo.rules.windows import (
     DAY,
@@ -100,14 +100,15 @@ def _budget_burn(builder: AlertBuilder, pair: WindowPair, factor: float) -> Aler
     burning = joined("and", conditions)
     worst = builder.worst_watch_of_cluster(f"{names.in_fleet(names.ROLLUP_WORST)}{{PLACE}}")
     return Alert(
-        name="WatchFleetBudgetBurn",
+        name="KubeWatchFleetBudgetBurn",
         severity=pair.severity,
         slo=EVENTS,
         expression=f"{burning}\nunless {names.in_fleet(names.ROLLUP_OVERLOADED)} > {MOST_OVERLOADED}",
         wait=pair.wait,
         impact=LATE,
         summary=(
-            f"watch events of cluster {cluster} are late, with burn rate {{{{ $value | humanize }}}} over {pair.long}."
+            f"watch events of cluster {cluster} are late, and the error budget burns {{{{ $value | humanize }}}} times "
+            "too fast."
         ),
         description=(
             f"Over the last {pair.long}, and over the last {pair.short} as well, all watches of the cluster together "

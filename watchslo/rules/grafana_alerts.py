@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from watchslo.config.values import format_duration
-from watchslo.rules.rule import RuleDefinition, RuleGroup
+from watchslo.rules.rule import DISTINGUISHING, RuleDefinition, RuleGroup
 from watchslo.rules.settings import RuleSettings
 
 QUERY, CONDITION = "A", "B"
@@ -19,11 +19,11 @@ SCHEDULER_SECONDS = 10  # Grafana evaluates groups at multiples of this
 TIME_RANGE = {"from": 600, "to": 0}  # seconds; an instant query uses its end only
 
 _WORST = re.compile(
-    r"(?P<aside>[;,] (?:the [\w ]+ is|such as|most often) )?"
-    r'{{ with printf .*? \| query }}{{ \. \| first \| label "(?P<label>\w+)" }}{{ else }}unknown{{ end }}'
+    r"(?P<aside>[;,] (?:the [\w ]+ is|worst:|P99|such as|most often) )?"
+    r"{{ with printf .*? \| query }}{{ \. \| first \| "
+    r'(?:label "(?P<label>\w+)"|value \| humanizeDuration) }}{{ else }}unknown{{ end }}'
 )
 _VALUE = re.compile(r"{{ \$value(?: \| (\w+))? }}")
-_OF_ALL_ALERTS = frozenset({"severity", "slo", "short"})
 
 
 def grafana_alerts(
@@ -38,10 +38,10 @@ def grafana_alerts(
                 "name": group.name,
                 "folder": folder,
                 "interval": format_duration(_interval(group.interval)),
-                "rules": [_rule(rule, settings, datasource_uid) for rule in group.rules if rule.labels],
+                "rules": [_rule(rule, settings, datasource_uid) for rule in group.rules if rule.is_alert],
             }
             for group in groups
-            if any(rule.labels for rule in group.rules)
+            if any(rule.is_alert for rule in group.rules)
         ],
     }
 
@@ -81,9 +81,9 @@ def _uid(rule: RuleDefinition, settings: RuleSettings) -> str:
 
     Alerts of one name differ in a label, and those of two profiles in the targets that they select.
     """
-    own = [value for label, value in rule.labels.items() if label not in _OF_ALL_ALERTS]
+    own = [rule.labels[label] for label in DISTINGUISHING if label in rule.labels]
     targets = hashlib.sha256(settings.job_selector.encode()).hexdigest()[:6]
-    return "-".join((rule.name, *own, targets))
+    return "-".join((rule.name.removeprefix("Kube"), *own, targets))
 
 
 def _translated(template: str) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 from watchslo.rules import names
 from watchslo.rules.settings import RuleSettings
 
-LATENCY = ("WatchLatencyBudgetBurn", "WatchLatencyBadMinutes", "WatchClusterBadMinutes")
+LATENCY = ("KubeWatchLatencyBudgetBurn", "KubeWatchLatencyBadMinutes", "KubeWatchClusterBadMinutes")
 
 
 def inhibitions(settings: RuleSettings) -> list[dict[str, Any]]:
@@ -16,49 +16,49 @@ def inhibitions(settings: RuleSettings) -> list[dict[str, Any]]:
         _inhibition(('alertname="WatchsloOverloaded"', 'instances="most"'), _named(*LATENCY), kept.cluster),
         # An apiserver that answers nothing neither ticks nor delivers.
         _inhibition(
-            ('alertname="WatchApiserverUnresponsive"',),
+            ('alertname="KubeWatchApiserverUnresponsive"',),
             _named(
-                *("WatchDown", "WatchStalled", "WatchLatencyBadMinutes", "WatchClusterBadMinutes"),
-                "WatchApiserverTicksSlow",
+                *("KubeWatchDown", "KubeWatchStalled", "KubeWatchLatencyBadMinutes", "KubeWatchClusterBadMinutes"),
+                "KubeWatchApiserverTicksSlow",
                 *("WatchsloCoverageLow", "WatchsloUnmeasurable"),
             ),
             kept.apiserver,
         ),
         _inhibition(
-            ('alertname="WatchApiserverUnresponsive"',),
+            ('alertname="KubeWatchApiserverUnresponsive"',),
             _named("WatchsloClockSlow", "WatchsloWitnessesUnreached"),
             kept.cluster,
         ),
         # Without consistent reads no event can be dated, and what was withheld arrives late.
         _inhibition(
-            ('alertname="WatchStorageSilent"',),
+            ('alertname="KubeWatchStorageSilent"',),
             _named(
-                *(*LATENCY, "WatchDown", "WatchStalled", "WatchApiserverTicksSlow"),
+                *(*LATENCY, "KubeWatchDown", "KubeWatchStalled", "KubeWatchApiserverTicksSlow"),
                 *("WatchsloClockSlow", "WatchsloCoverageLow", "WatchsloUnmeasurable", "WatchsloWitnessesUnreached"),
             ),
             kept.cluster,
         ),
         _inhibition(
             ('alertname="WatchsloForbidden"',),
-            _named("WatchDown", "WatchsloCoverageLow", "WatchsloUnmeasurable"),
+            _named("KubeWatchDown", "WatchsloCoverageLow", "WatchsloUnmeasurable"),
             kept.apiserver,
         ),
-        _inhibition(('alertname="WatchExpiredLoop"',), _named("WatchRelistStorm"), kept.apiserver),
+        _inhibition(('alertname="KubeWatchExpiredLoop"',), _named("KubeWatchRelistStorm"), kept.apiserver),
         _inhibition(('alertname="WatchsloAbsent"',), _named("WatchsloTargetDown"), kept.cluster),
         _inhibition(
-            ('alertname="WatchLatencyBudgetBurn"', 'severity="critical"'),
-            (*_named("WatchLatencyBudgetBurn"), 'severity="warning"'),
+            ('alertname="KubeWatchLatencyBudgetBurn"', 'severity="critical"'),
+            (*_named("KubeWatchLatencyBudgetBurn"), 'severity="warning"'),
             kept.apiserver,
         ),
         # The larger scope says how much is late, and its annotation where.
         _inhibition(
-            ('alertname="WatchClusterBadMinutes"', 'scope="cluster"'),
-            ('alertname="WatchClusterBadMinutes"', 'scope="apiserver"'),
+            ('alertname="KubeWatchClusterBadMinutes"', 'scope="cluster"'),
+            ('alertname="KubeWatchClusterBadMinutes"', 'scope="apiserver"'),
             kept.cluster,
         ),
         _inhibition(
-            ('alertname="WatchClusterBadMinutes"', 'scope="apiserver"'),
-            _named("WatchLatencyBadMinutes"),
+            ('alertname="KubeWatchClusterBadMinutes"', 'scope="apiserver"'),
+            _named("KubeWatchLatencyBadMinutes"),
             kept.apiserver,
         ),
     ]
@@ -68,8 +68,8 @@ def fleet_inhibitions(settings: RuleSettings) -> list[dict[str, Any]]:
     """Return the entries of `inhibit_rules` for the alerts of the global level of a fleet."""
     return [
         _inhibition(
-            ('alertname="WatchFleetBudgetBurn"', 'severity="critical"'),
-            (*_named("WatchFleetBudgetBurn"), 'severity="warning"'),
+            ('alertname="KubeWatchFleetBudgetBurn"', 'severity="critical"'),
+            (*_named("KubeWatchFleetBudgetBurn"), 'severity="warning"'),
             settings.cluster,
         ),
         _inhibition(

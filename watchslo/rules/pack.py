@@ -71,7 +71,7 @@ def _group(group: RuleGroup) -> dict[str, Any]:
 
 
 def _rule(rule: RuleDefinition) -> dict[str, Any]:
-    if not rule.labels:
+    if not rule.is_alert:
         return {"record": rule.name, "expr": rule.expression}
     return {
         "alert": rule.name,

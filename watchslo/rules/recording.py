@@ -18,7 +18,7 @@ from watchslo.rules.promql import by, le, number, select
 from watchslo.rules.rule import RuleDefinition, RuleGroup
 from watchslo.rules.settings import RuleSettings
 from watchslo.rules.timespans import CLASSIC, NATIVE, Histograms
-from watchslo.rules.watch_groups import WatchGroup, union_of_groups, watch_groups
+from watchslo.rules.watch_groups import WatchGroup, threshold_of, union_of_groups, watch_groups
 from watchslo.rules.windows import (
     DAY,
     LENGTHS,
@@ -79,7 +79,7 @@ def _minutes(config: Config, settings: RuleSettings, kept: LabelLevels) -> Itera
     yield RuleDefinition(names.late_ratio("5m"), f"{names.LATE_EVENTS} / ({names.EVENTS} > 0)")
     yield RuleDefinition(names.late_ratio("30m"), _summed_ratio(settings.span(SHORT_WINDOWS["30m"])))
     yield RuleDefinition(
-        names.late_ratio("1h"), union_of_groups(config, _threshold, partial(_counted_ratio, config, settings, kept))
+        names.late_ratio("1h"), union_of_groups(config, threshold_of, partial(_counted_ratio, config, settings, kept))
     )
     yield RuleDefinition(names.late_ratio("2h"), _summed_ratio(settings.span(SHORT_WINDOWS["2h"])))
     yield from (_burn_rate(config, window) for window in SHORT_WINDOWS)
@@ -106,7 +106,7 @@ def _proven_of_instances(config: Config, settings: RuleSettings, kept: LabelLeve
         return by("sum", kept.instance_resource, _rate(settings, VERDICTS, BEYOND, group.matcher))
 
     yield RuleDefinition(names.INSTANCE_EVENTS, by("sum", kept.instance_resource, _rate(settings, VERDICTS)))
-    yield RuleDefinition(names.INSTANCE_LATE_EVENTS, union_of_groups(config, _threshold, late))
+    yield RuleDefinition(names.INSTANCE_LATE_EVENTS, union_of_groups(config, threshold_of, late))
 
 
 def _classic_of_instances(config: Config, settings: RuleSettings, kept: LabelLevels) -> Iterator[RuleDefinition]:
@@ -115,7 +115,7 @@ def _classic_of_instances(config: Config, settings: RuleSettings, kept: LabelLev
         return f"{select(names.INSTANCE_EVENTS, group.matcher)} - {by('sum', kept.instance_resource, in_time)}"
 
     yield RuleDefinition(names.INSTANCE_EVENTS, by("sum", kept.instance_resource, _rate(settings, COUNT)))
-    yield RuleDefinition(names.INSTANCE_LATE_EVENTS, union_of_groups(config, _threshold, late))
+    yield RuleDefinition(names.INSTANCE_LATE_EVENTS, union_of_groups(config, threshold_of, late))
 
 
 def _native_of_instances(config: Config, settings: RuleSettings, kept: LabelLevels) -> Iterator[RuleDefinition]:
@@ -125,7 +125,7 @@ def _native_of_instances(config: Config, settings: RuleSettings, kept: LabelLeve
     histograms = NATIVE.summed(kept.instance_resource, _rate(settings, NATIVE.metric))
     yield RuleDefinition(names.INSTANCE_TIMESPAN, histograms)
     yield RuleDefinition(names.INSTANCE_EVENTS, NATIVE.events(names.INSTANCE_TIMESPAN))
-    yield RuleDefinition(names.INSTANCE_LATE_EVENTS, union_of_groups(config, _threshold, late))
+    yield RuleDefinition(names.INSTANCE_LATE_EVENTS, union_of_groups(config, threshold_of, late))
 
 
 def _quantiles(config: Config, settings: RuleSettings, kept: LabelLevels) -> Iterator[RuleDefinition]:
@@ -224,10 +224,6 @@ def _rate(settings: RuleSettings, metric: str, *matchers: str) -> str:
 
 def _rate_over(window: str, settings: RuleSettings, series: str) -> str:
     return f"rate({series}[{settings.span(SHORT_WINDOWS[window])}])"
-
-
-def _threshold(objective: ObjectiveConfig) -> tuple[float, ...]:
-    return (objective.threshold,)
 
 
 def _target(objective: ObjectiveConfig) -> tuple[float, ...]:

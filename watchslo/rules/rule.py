@@ -3,6 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+CRITICAL, WARNING = "critical", "warning"
+"""The severities of alerts: a critical one pages, a warning is a ticket."""
+
+DISTINGUISHING = ("long", "scope", "instances", "reason")
+"""The labels in which alerts of one name differ."""
+
 
 @dataclass(frozen=True, slots=True)
 class RuleDefinition:
@@ -13,6 +19,15 @@ class RuleDefinition:
     wait: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_alert(self) -> bool:
+        return bool(self.labels)
+
+    @property
+    def is_warning(self) -> bool:
+        """True if it is an alert that does not page."""
+        return self.labels.get("severity") == WARNING
 
 
 @dataclass(frozen=True, slots=True)

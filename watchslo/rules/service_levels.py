@@ -48,8 +48,8 @@ def _of_events(config: Config, settings: RuleSettings) -> Iterator[ServiceLevel]
             target=events.target,
             period=events.period,
             indicator=events_indicator(config, settings, group),
-            alert="WatchEventsBudgetBurn",
-            runbook=settings.runbook("WatchLatencyBudgetBurn"),
+            alert="KubeWatchEventsBudgetBurn",
+            runbook=settings.runbook("KubeWatchLatencyBudgetBurn"),
         )
 
 
@@ -64,8 +64,8 @@ def _of_minutes(config: Config, settings: RuleSettings) -> Iterator[ServiceLevel
             target=minutes.target,
             period=group.objective.events.period,
             indicator=minutes_indicator(settings, group),
-            alert="WatchMinutesBudgetBurn",
-            runbook=settings.runbook("WatchLatencyBadMinutes"),
+            alert="KubeWatchMinutesBudgetBurn",
+            runbook=settings.runbook("KubeWatchLatencyBadMinutes"),
         )
 
 

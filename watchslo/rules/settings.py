@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from watchslo import DOCUMENTATION
 from watchslo.config.values import format_duration
 from watchslo.errors import ConfigError
+from watchslo.rules.rule import DISTINGUISHING
 from watchslo.rules.timespans import CLASSIC, NATIVE, Histograms, TimespanForm
 
 RESERVED_LABELS = frozenset(
@@ -85,6 +86,16 @@ def _check_label(option: str, label: str, example: str, reserved: Collection[str
         raise ConfigError(f"{option}: {label} is not a valid label name; write for example {example}")
     if label in reserved:
         raise ConfigError(f"{option}: {label} has another meaning here; write for example {example}")
+
+
+def parse_alert_labels(texts: Iterable[str]) -> dict[str, str]:
+    """Parse labels of alerts, each given as `name=value`; raises ConfigError."""
+    labels = dict(text.partition("=")[::2] for text in texts)
+    for label, value in labels.items():
+        if not value:
+            raise ConfigError(f"--alert-labels: {label} has no value; write for example team=platform")
+        _check_label("--alert-labels", label, "team", RESERVED_LABELS | {"alertname", "short", *DISTINGUISHING})
+    return labels
 
 
 def parse_labels(texts: Iterable[str]) -> dict[str, str]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from watchslo.config.sections.objective import ObjectiveConfig
+from watchslo.rules.rule import CRITICAL, WARNING
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 RATE_SECONDS = 5 * MINUTE  # the range of recorded rates
@@ -45,10 +46,10 @@ class WindowPair:
 
 
 PAIRS = (
-    WindowPair("1h", "5m", 0.02, 2 * MINUTE, "critical", 0.0),
-    WindowPair("6h", "30m", 0.05, 15 * MINUTE, "critical", HOUR),
-    WindowPair("1d", "2h", 0.10, HOUR, "warning", 6 * HOUR),
-    WindowPair("3d", "6h", 0.10, 3 * HOUR, "warning", DAY),
+    WindowPair("1h", "5m", 0.02, 2 * MINUTE, CRITICAL, 0.0),
+    WindowPair("6h", "30m", 0.05, 15 * MINUTE, CRITICAL, HOUR),
+    WindowPair("1d", "2h", 0.10, HOUR, WARNING, 6 * HOUR),
+    WindowPair("3d", "6h", 0.10, 3 * HOUR, WARNING, DAY),
 )
 FEWEST_LATE_EVENTS = 10  # in the long window, per instance: fewer are not a trend
 

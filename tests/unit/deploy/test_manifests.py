@@ -34,7 +34,7 @@ def test_generated_files_are_current(path: Path) -> None:
 
 
 def test_no_generated_file_is_stale() -> None:
-    existing = DEPLOY.glob("chart/profiles/*/r*.yaml")
+    existing = DEPLOY.glob("chart/profiles/**/r*.yaml")
     assert {path.relative_to(DEPLOY) for path in existing} <= FILES.keys()
 
 
@@ -68,9 +68,22 @@ def test_roles_are_read_only_and_without_secrets(profile: str) -> None:
 
 
 @each_profile
+def test_profile_pages_and_its_warnings_are_apart(profile: str) -> None:
+    pages, others = (yaml.safe_load(FILES[folder(profile) / name]) for name in ("rules.yaml", "warnings/rules.yaml"))
+    assert {severity for severity in severities(pages) if severity} == {"critical"}
+    assert severities(others) == {"warning"}
+
+
+def severities(made: Any) -> set[str | None]:
+    """Return the severities of rules; that of a recording rule is None."""
+    return {rule.get("labels", {}).get("severity") for group in made["spec"]["groups"] for rule in group["rules"]}
+
+
+@each_profile
 def test_rules_select_the_instances_of_their_profile(profile: str) -> None:
     """The job is the label `app.kubernetes.io/instance`: the overlay sets it, and the PodMonitor reads it."""
-    assert f'job="watchslo-{profile}"' in FILES[folder(profile) / "rules.yaml"]
+    for name in ("rules.yaml", "warnings/rules.yaml"):
+        assert f'job="watchslo-{profile}"' in FILES[folder(profile) / name]
     (given,) = document(f"overlays/{profile}/instance/kustomization.yaml")["labels"]
     assert given["pairs"]["app.kubernetes.io/instance"] == f"watchslo-{profile}"
     assert document("base/pod-monitor.yaml")["spec"]["jobLabel"] == "app.kubernetes.io/instance"

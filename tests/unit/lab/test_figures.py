@@ -21,17 +21,20 @@ from tests.support.transcripts import Step, replay, shown
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 
-STALLED = FiringAlert("WatchStalled", "a:1")
-ELSEWHERE = FiringAlert("WatchStalled", "b:1")
-BURN = FiringAlert("WatchLatencyBudgetBurn", "a:1")
+STALLED = FiringAlert("KubeWatchStalled", "a:1")
+ELSEWHERE = FiringAlert("KubeWatchStalled", "b:1")
+BURN = FiringAlert("KubeWatchLatencyBudgetBurn", "a:1")
 ABSENT = FiringAlert("WatchsloAbsent")
 FORBIDDEN = FiringAlert("WatchsloForbidden")
 EXPECTED = OnCall(
     frozenset({"down", "stalled"}),
     0.0,
     "",
-    (ExpectedAlert(frozenset({"WatchStalled", "WatchDown"}), 60.0), ExpectedAlert(frozenset({"WatchsloAbsent"}), inf)),
-    frozenset({"WatchLatencyBudgetBurn"}),
+    (
+        ExpectedAlert(frozenset({"KubeWatchStalled", "KubeWatchDown"}), 60.0),
+        ExpectedAlert(frozenset({"WatchsloAbsent"}), inf),
+    ),
+    frozenset({"KubeWatchLatencyBudgetBurn"}),
 )
 
 
@@ -70,7 +73,7 @@ def test_verdicts_have_the_figures_of_the_golden_file(golden: Callable[[str, str
 
 ALERTS = {"stalled": STALLED, "elsewhere": ELSEWHERE, "burn": BURN, "absent": ABSENT, "forbidden": FORBIDDEN}
 QUIET = OnCall(frozenset({"down"}))
-SILENCED = OnCall(frozenset({"down"}), silenced=frozenset({"WatchStalled"}))
+SILENCED = OnCall(frozenset({"down"}), silenced=frozenset({"KubeWatchStalled"}))
 
 
 def firing(beginning: str) -> Step:
@@ -102,7 +105,7 @@ def test_alerts_have_the_figures_of_the_golden_file(golden: Callable[[str, str],
 
 
 def test_alert_is_required_only_of_a_fault_that_lasts_long_enough() -> None:
-    assert [sorted(alert.names) for alert in required(episode())] == [["WatchDown", "WatchStalled"]]
+    assert [sorted(alert.names) for alert in required(episode())] == [["KubeWatchDown", "KubeWatchStalled"]]
     assert required(episode(ended=159.0)) == ()
 
 
@@ -122,9 +125,9 @@ def test_everything_missed_is_a_sentence() -> None:
         "page said no_data for 50 s",
         "page did not return to good",
         "page left good 1 times after the end",
-        "Prometheus did not raise WatchDown or WatchStalled",
-        "Prometheus raised WatchStalled b:1",
-        "Alertmanager did not raise WatchDown or WatchStalled",
+        "Prometheus did not raise KubeWatchDown or KubeWatchStalled",
+        "Prometheus raised KubeWatchStalled b:1",
+        "Alertmanager did not raise KubeWatchDown or KubeWatchStalled",
     ]
 
 

@@ -7,11 +7,11 @@ from tests.lab.profiles import ProfileFigures
 from tests.lab.statements import AlertsStatement, FiringAlert, Record, Statement
 
 FACTS = {"scrape": 5, "date": "2026-01-02", "versions": "watchslo 1, etcd 2", "minutes": 30.0}
-STALLED = FiringAlert("WatchStalled")
+STALLED = FiringAlert("KubeWatchStalled")
 
 
 def played() -> EpisodeFigures:
-    expected = OnCall(frozenset({"down"}), alerts=(ExpectedAlert(frozenset({"WatchStalled"}), 0.0),))
+    expected = OnCall(frozenset({"down"}), alerts=(ExpectedAlert(frozenset({"KubeWatchStalled"}), 0.0),))
     page = (Statement(99.0, "good"), Statement(112.0, "down", "2 of 3\n| closed"), Statement(207.0, "good"))
     alerts = (
         AlertsStatement(170.0, frozenset({STALLED}), frozenset()),
@@ -23,8 +23,8 @@ def played() -> EpisodeFigures:
 def test_row_has_the_seconds_of_each_reader_and_what_was_wrong() -> None:
     *_, row = night_section.night_table([played()]).splitlines()
     assert row == (
-        "| **cut**: nothing passes | 100 s | down; WatchStalled | 12, -, - s / 7, -, - s "
-        "| WatchStalled: 70 s / 30 s (inhibited: WatchStalled) | Alertmanager did not raise WatchStalled |"
+        "| **cut**: nothing passes | 100 s | down; KubeWatchStalled | 12, -, - s / 7, -, - s "
+        "| KubeWatchStalled: 70 s / 30 s (inhibited: KubeWatchStalled) | Alertmanager did not raise KubeWatchStalled |"
     )
 
 
@@ -35,11 +35,11 @@ def test_row_of_a_profile_has_each_verdict_with_its_share() -> None:
         1000,
         {"good": 0.9, "no_data": 0.1},
         {"no_data": "Cannot tell."},
-        frozenset({"WatchDown"}),
+        frozenset({"KubeWatchDown"}),
         frozenset(),
     )
     *_, row = night_section.profiles_table([found]).splitlines()
-    assert row == "| node | 2 | 1,000 | 90.0% | no_data 10.0%: Cannot tell. | WatchDown | none |"
+    assert row == "| node | 2 | 1,000 | 90.0% | no_data 10.0%: Cannot tell. | KubeWatchDown | none |"
     assert list(found.missed()) == ["no_data was said in 10.0% of the healthy time: Cannot tell."]
 
 

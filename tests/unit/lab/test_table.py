@@ -32,7 +32,7 @@ def test_verdicts_and_alerts_of_those_on_call_exist() -> None:
     assert said <= {*OverallVerdict, DISTRUSTED, NO_ANSWER}
     named = {name for expected in called for alert in expected.alerts for name in alert.names}
     named |= {name for expected in called for name in expected.allowed | expected.silenced}
-    assert "WatchStalled" in named
+    assert "KubeWatchStalled" in named
     assert named <= {rule.name for rule in RULES if rule.labels}
 
 

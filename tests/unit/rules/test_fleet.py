@@ -53,7 +53,9 @@ class TestGoldenFiles:
         golden("rules-fleet-cluster.yaml", as_yaml(document(None, RulesOptions("plain", fleet="cluster"))))
 
     def test_rules_of_the_global_level_for_mimir(self, golden: Golden) -> None:
-        options = RulesOptions("mimir", "region", fleet="global", replica_label="prometheus_replica")
+        options = RulesOptions(
+            "mimir", cluster_label="region", alerts="all", fleet="global", replica_label="prometheus_replica"
+        )
         golden("rules-fleet-global.yaml", as_yaml(document(None, options)))
 
     def test_inhibitions_of_the_global_level(self, golden: Golden) -> None:
@@ -137,13 +139,13 @@ class TestGlobal:
         found = {
             rule.labels["long"]: re.findall(r"burn_rate\w+ > (\S+)", rule.expression)
             for rule in fleet("objective: {events: {period: 7d}}")
-            if rule.name == "WatchFleetBudgetBurn"
+            if rule.name == "KubeWatchFleetBudgetBurn"
         }
         assert found == {"1h": ["3.36", "3.36"], "6h": ["1.4", "1.4"], "3d": ["1", "1"]}
 
     def test_pairs_that_cannot_fire_are_left_out(self) -> None:
         rules = fleet("objective: {events: {target: 0.9}}")
-        assert [rule.labels["long"] for rule in rules if rule.name == "WatchFleetBudgetBurn"] == ["6h", "3d"]
+        assert [rule.labels["long"] for rule in rules if rule.name == "KubeWatchFleetBudgetBurn"] == ["6h", "3d"]
 
     def test_coverage_is_not_judged_without_minutes(self) -> None:
         reasons = [rule.labels["reason"] for rule in fleet(NODES) if rule.name == "WatchsloClusterUntrusted"]

@@ -20,7 +20,7 @@ from tests.support.rule_document import document
 from watchslo.app.rules import RulesOptions, as_yaml
 
 Golden = Callable[[str, str], None]
-OPTIONS = (RulesOptions("grafana"), RulesOptions("grafana", fleet="global"))
+OPTIONS = (RulesOptions("grafana", alerts="all"), RulesOptions("grafana", fleet="global", alerts="all"))
 
 
 class _Documented(BaseModel):
@@ -72,7 +72,7 @@ def alerts(options: RulesOptions) -> Iterator[dict[str, Any]]:
 
 def of_prometheus(options: RulesOptions) -> list[dict[str, Any]]:
     """Return the same alerts as Prometheus loads them."""
-    groups = document(None, RulesOptions("plain", fleet=options.fleet))["groups"]
+    groups = document(None, RulesOptions("plain", fleet=options.fleet, alerts="all"))["groups"]
     return [rule for group in groups for rule in group["rules"] if "alert" in rule]
 
 
@@ -82,7 +82,8 @@ def known(model: Any) -> Any:
 
 
 def test_alerts_of_the_defaults(golden: Golden) -> None:
-    golden("rules-grafana.yaml", as_yaml(document(None, RulesOptions("grafana", datasource_uid="main"))))
+    options = RulesOptions("grafana", datasource_uid="main", alerts="all", alert_labels=("team=platform",))
+    golden("rules-grafana.yaml", as_yaml(document(None, options)))
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=["cluster", "fleet"])

@@ -15,8 +15,8 @@ GOLDEN = Path(__file__).parents[2] / "golden"
 def options(words: str) -> RulesOptions:
     """Return the options of `name=value ...`; labels are divided by commas."""
     given: dict[str, Any] = {name: text for name, _, text in (word.partition("=") for word in shlex.split(words))}
-    if "rule_labels" in given:
-        given["rule_labels"] = tuple(given["rule_labels"].split(","))
+    for name in given.keys() & {"rule_labels", "alert_labels"}:
+        given[name] = tuple(given[name].split(","))
     if "shrink" in given:
         given["shrink"] = int(given["shrink"])
     return RulesOptions(**given)

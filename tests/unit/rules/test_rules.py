@@ -73,6 +73,8 @@ class TestGoldenFiles:
             job_selector='job=~"watchslo.*",namespace="monitoring"',
             rule_labels=("release=prometheus", "example.org/team=a"),
             runbooks="https://example.org/runbooks/",
+            alerts="all",
+            alert_labels=("team=platform",),
         )
         golden("rules-prometheusrule.yaml", as_yaml(document(several, options)))
 
@@ -80,15 +82,17 @@ class TestGoldenFiles:
         golden("rules-inhibitions.yaml", as_yaml(document(None, RulesOptions("inhibitions", cluster_label="cluster"))))
 
     def test_rules_divided_by_shrink(self, golden: Golden) -> None:
-        golden("rules-shrunk.yaml", as_yaml(document(None, RulesOptions("plain", shrink=60))))
+        golden("rules-shrunk.yaml", as_yaml(document(None, RulesOptions("plain", shrink=60, alerts="all"))))
 
     def test_rules_of_node_mode(self, golden: Golden, tmp_path: Path) -> None:
         path = tmp_path / "watchslo.yaml"
         path.write_text(NODES)
-        golden("rules-node.yaml", as_yaml(document(path, RulesOptions("plain"))))
+        golden("rules-node.yaml", as_yaml(document(path, RulesOptions("plain", alerts="all"))))
 
     def test_rules_of_native_histograms(self, golden: Golden, several: Path) -> None:
-        golden("rules-native.yaml", as_yaml(document(several, RulesOptions("plain", histograms="native"))))
+        golden(
+            "rules-native.yaml", as_yaml(document(several, RulesOptions("plain", histograms="native", alerts="all")))
+        )
 
     def test_yaml_parses_back_to_the_document(self) -> None:
         expected = document(None, RulesOptions("plain"))
@@ -110,7 +114,7 @@ def of_configuration(text: str) -> Step:
             case ["late", "events"]:
                 return selectors(f"{LATE}1h")
             case ["burn", "rates"]:
-                burning = (rule for rule in rules(text) if rule.name == "WatchLatencyBudgetBurn")
+                burning = (rule for rule in rules(text) if rule.name == "KubeWatchLatencyBudgetBurn")
                 rates = {rule.labels["long"]: re.findall(r"burn_rate\w+ > (\S+)", rule.expression) for rule in burning}
                 return ", ".join(f"{long}: {rate[0]}" for long, rate in rates.items())
             case ["remaining", "budget"]:
@@ -147,7 +151,7 @@ class TestBurnRates:
         found = {
             rule.labels["long"]: re.findall(r"count_over_time\(\S+?\[(\w+)\]\) \* (\d+) >= (\d+)", rule.expression)
             for rule in rules()
-            if rule.name == "WatchLatencyBudgetBurn"
+            if rule.name == "KubeWatchLatencyBudgetBurn"
         }
         assert found == {
             "1h": [],
@@ -160,10 +164,10 @@ class TestBurnRates:
 class TestCluster:
     def test_shards_confirm_nothing_of_each_other(self) -> None:
         """No other instance has the watches of a shard."""
-        sharded = expressions("shard: {index: 0, count: 3}", "WatchClusterBadMinutes")
+        sharded = expressions("shard: {index: 0, count: 3}", "KubeWatchClusterBadMinutes")
         assert len(sharded) == 2
         assert not any("instance" in expression for expression in sharded)
-        assert all("instance" in expression for expression in expressions("{}", "WatchClusterBadMinutes"))
+        assert all("instance" in expression for expression in expressions("{}", "KubeWatchClusterBadMinutes"))
 
     def test_cluster_costs_as_many_rules_as_the_documentation_says(self) -> None:
         recorded = [rule.name for rule in rules() if re.match(r"(cluster|(instance_)?apiserver):", rule.name)]
@@ -183,7 +187,7 @@ class TestNativeHistograms:
     def test_alerts_are_the_same_but_for_the_one_that_reads_the_last_minute(self) -> None:
         classic, native = ([rule for rule in rules(SEVERAL, histograms=form) if rule.labels] for form in Histograms)
         differ = [one for one, other in zip(classic, native, strict=True) if one != other]
-        assert [(one.name, one.labels["long"]) for one in differ] == [("WatchLatencyBudgetBurn", "1h")]
+        assert [(one.name, one.labels["long"]) for one in differ] == [("KubeWatchLatencyBudgetBurn", "1h")]
 
     def test_no_rule_reads_classic_latencies(self) -> None:
         found = [rule.expression for rule in rules(SEVERAL, histograms=Histograms.NATIVE)]
@@ -229,12 +233,12 @@ class TestNodeMode:
     def test_rules_leave_out_alerts_on_estimates(self) -> None:
         left = {rule.name for rule in rules() if rule.labels} - {rule.name for rule in rules(NODES) if rule.labels}
         assert left == {
-            "WatchLatencyBadMinutes",
-            "WatchClusterBadMinutes",
-            "WatchHeadroomShort",
+            "KubeWatchLatencyBadMinutes",
+            "KubeWatchClusterBadMinutes",
+            "KubeWatchHeadroomShort",
             "KubeReactionSlow",
             "KubeInformerStale",
-            "WatchApiserverTicksSlow",
+            "KubeWatchApiserverTicksSlow",
             "WatchsloClockSlow",
             "WatchsloWitnessesUnreached",
             "WatchsloCoverageLow",

@@ -137,8 +137,8 @@ class TestIndicators:
         assert first["metadata"]["labels"] == {"team": "a"}
         runbooks = [document["metadata"]["annotations"]["pyrra.dev/runbook_url"] for document in (first, second)]
         assert runbooks == [
-            "https://example.org/runbooks/WatchLatencyBudgetBurn.md",
-            "https://example.org/runbooks/WatchLatencyBadMinutes.md",
+            "https://example.org/runbooks/KubeWatchLatencyBudgetBurn.md",
+            "https://example.org/runbooks/KubeWatchLatencyBadMinutes.md",
         ]
 
 

@@ -8,11 +8,17 @@ from watchslo.app.doctor.findings import DeploymentFinding, good, problem, warni
 from watchslo.app.prometheus_client import LoadedGroup, LoadedRule, Prometheus
 from watchslo.config.values import parse_duration
 from watchslo.errors import ConnectError
+from watchslo.rules.alert_selection import AlertSelection
 from watchslo.rules.rule import RuleDefinition, RuleGroup
 from watchslo.timeline.format import counted, some_of
 
 SUBJECT = "rules"
 REMEDY = "Apply `watchslo rules --config FILE` again, with --job-selector, --cluster-label and --histograms as here."
+_ALERTS = {
+    AlertSelection.NONE: "no alerts",
+    AlertSelection.ESSENTIAL: "the essential alerts",
+    AlertSelection.ALL: "all alerts",
+}
 _PARTS = re.compile(r'("(?:[^"\\]|\\.)*")|\s+')
 
 Canonical = Callable[[str], str]
@@ -66,6 +72,16 @@ def compare_rules(
     )
 
 
+def loaded_selection(ours: Iterable[RuleGroup], loaded: Iterable[LoadedGroup]) -> AlertSelection:
+    """Return the smallest selection with all of our alerts that are loaded: users may choose any of them."""
+    theirs = [rule for group in loaded for rule in group.rules]
+    alerts = (rule for group in ours for rule in group.rules if rule.is_alert)
+    found = [rule for rule in alerts if any(_is_for(rule, candidate) for candidate in theirs)]
+    if not found:
+        return AlertSelection.NONE
+    return AlertSelection.ALL if any(rule.is_warning for rule in found) else AlertSelection.ESSENTIAL
+
+
 def _distinct(names: Iterable[str]) -> Sequence[str]:
     return tuple(dict.fromkeys(names))
 
@@ -79,7 +95,9 @@ def _is_equal(rule: RuleDefinition, candidate: LoadedRule, canonical: Canonical)
     return wait == candidate.duration and canonical(rule.expression) == canonical(candidate.query)
 
 
-def rule_findings(ours: Sequence[RuleGroup], differences: RuleDifferences) -> Iterator[DeploymentFinding]:
+def rule_findings(
+    ours: Sequence[RuleGroup], selection: AlertSelection, differences: RuleDifferences
+) -> Iterator[DeploymentFinding]:
     """Yield what the comparison found."""
     count = len({rule.name for group in ours for rule in group.rules})
     if len(differences.missing) == count:
@@ -106,17 +124,23 @@ def rule_findings(ours: Sequence[RuleGroup], differences: RuleDifferences) -> It
             "Remove the rules of older versions or other configurations, unless another profile needs them.",
         )
     if not (differences.missing or differences.different or differences.failing):
-        yield good(SUBJECT, f"Prometheus evaluates {counted(count, 'rule')} as this configuration makes them.")
+        evaluated = f"{counted(count, 'rule')} as this configuration makes them, with {_ALERTS[selection]}"
+        yield good(SUBJECT, f"Prometheus evaluates {evaluated}.")
 
 
 async def check_rules(prometheus: Prometheus, ours: Sequence[RuleGroup]) -> list[DeploymentFinding]:
-    """Read the loaded rules and compare; Prometheus itself decides whether two texts are the same expression."""
+    """Read the loaded rules and compare; Prometheus itself decides whether two texts are the same expression.
+
+    `ours` are with all alerts.
+    """
     loaded = await prometheus.rule_groups()
+    selection = loaded_selection(ours, loaded)
+    ours = selection.of(ours)
     differences = compare_rules(ours, loaded)
     if differences.different:
         formatted = await _formatted(prometheus, differences.texts)
         differences = compare_rules(ours, loaded, lambda text: formatted.get(text) or without_spaces(text))
-    return [*rule_findings(ours, differences)]
+    return [*rule_findings(ours, selection, differences)]
 
 
 async def _formatted(prometheus: Prometheus, texts: frozenset[str]) -> Mapping[str, str]:

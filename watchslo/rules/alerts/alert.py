@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from watchslo.rules.rule import RuleDefinition
 from watchslo.rules.settings import RuleSettings
 
-CRITICAL, WARNING = "critical", "warning"
 LATE, UNNOTICED = "Pods may start late and endpoints go stale", "Late events may not be noticed"
 WATCHES, INSTANCES = "Affected watches: {{ $value }}", "Affected instances: {{ $value }}"
 EVENTS, MINUTES, DELIVERY, MONITOR = "watch-latency-events", "watch-latency-minutes", "watch-delivery", "watchslo"

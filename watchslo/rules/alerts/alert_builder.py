@@ -69,6 +69,11 @@ class AlertBuilder:
         """Name the watch with the highest value; `PLACE` in the vector stands for matchers of the alert's labels."""
         return _worst("watch", vector, self.kept.apiserver)
 
+    def duration_at_worst(self, seconds: str, vector: str) -> str:
+        """Return a series in seconds, where the vector of the same labels has its highest value."""
+        value = "value | humanizeDuration"
+        return _queried(f"{seconds}{{PLACE}} and topk(1, {vector})", value, self.kept.apiserver)
+
     def worst_watch_of_cluster(self, vector: str) -> str:
         return _worst("watch", vector, self.kept.cluster)
 
@@ -80,9 +85,13 @@ class AlertBuilder:
 
 
 def _worst(shown: str, vector: str, labels: Iterable[str]) -> str:
+    return _queried(f"topk(1, {vector})", f'label "{shown}"', labels)
+
+
+def _queried(expression: str, shown: str, labels: Iterable[str]) -> str:
+    """Return the template of what is shown of the first element that an expression gives."""
     matched = tuple(labels)
     place = ",".join(f"{label}=%[{index}]q" for index, label in enumerate(matched, start=1))
     values = "".join(f" $labels.{label}" for label in matched)
-    filled = vector.replace("%", "%%").replace("PLACE", place)
-    query = f"printf `topk(1, {filled})`{values} | query"
-    return f'{{{{ with {query} }}}}{{{{ . | first | label "{shown}" }}}}{{{{ else }}}}unknown{{{{ end }}}}'
+    query = f"printf `{expression.replace('%', '%%').replace('PLACE', place)}`{values} | query"
+    return f"{{{{ with {query} }}}}{{{{ . | first | {shown} }}}}{{{{ else }}}}unknown{{{{ end }}}}"

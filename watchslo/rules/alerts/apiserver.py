@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
-from watchslo.rules.alerts.alert import CRITICAL, DELIVERY, INSTANCES, Alert
+from watchslo.rules.alerts.alert import DELIVERY, INSTANCES, Alert
 from watchslo.rules.alerts.alert_builder import AlertBuilder
 from watchslo.rules.promql import by
+from watchslo.rules.rule import CRITICAL
 from watchslo.rules.windows import MINUTE
 from watchslo.snapshot import OverallVerdict
 
@@ -19,7 +20,7 @@ def _unresponsive(builder: AlertBuilder) -> Alert:
     """Return an alert on an apiserver that most of its instances get no answer from."""
     up, apiserver = builder.exposed("watchslo_apiserver_up"), builder.kept.apiserver
     return Alert(
-        name="WatchApiserverUnresponsive",
+        name="KubeWatchApiserverUnresponsive",
         severity=CRITICAL,
         slo=DELIVERY,
         expression=f"{by('count', apiserver, f'{up} == 0')} > 0.5 * {by('count', apiserver, up)}",
@@ -38,7 +39,7 @@ def _storage_silent(builder: AlertBuilder) -> Alert:
     said, cluster = builder.exposed("watchslo_verdict"), builder.kept.cluster
     silent = builder.exposed("watchslo_verdict", f'verdict="{OverallVerdict.STORAGE_SILENT}"')
     return Alert(
-        name="WatchStorageSilent",
+        name="KubeWatchStorageSilent",
         severity=CRITICAL,
         slo=DELIVERY,
         expression=f"{by('count', cluster, f'{silent} == 1')} > 0.5 * {by('count', cluster, f'{said} == 1')}",

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 from watchslo.config.model import Config
-from watchslo.rules.alerts.alert import CACHES, REACTIONS, WARNING, Alert
+from watchslo.rules.alerts.alert import CACHES, REACTIONS, Alert
 from watchslo.rules.alerts.alert_builder import AlertBuilder
 from watchslo.rules.promql import by
+from watchslo.rules.rule import WARNING
 from watchslo.rules.windows import MINUTE
 from watchslo.snapshot import Cause, StoreVerdict
 

@@ -7,10 +7,11 @@ from watchslo.config.sections.objective import ObjectiveConfig
 from watchslo.config.values import format_duration
 from watchslo.model import SERVICE
 from watchslo.rules import names
-from watchslo.rules.alerts.alert import DELIVERY, INSTANCES, LAST_WINDOWS, MONITOR, UNNOTICED, WARNING, WATCHES, Alert
+from watchslo.rules.alerts.alert import DELIVERY, INSTANCES, LAST_WINDOWS, MONITOR, UNNOTICED, WATCHES, Alert
 from watchslo.rules.alerts.alert_builder import AlertBuilder
 from watchslo.rules.promql import by, joined, number, select
-from watchslo.rules.watch_groups import WatchGroup, judged_window, union_of_groups, watch_groups
+from watchslo.rules.rule import WARNING
+from watchslo.rules.watch_groups import WatchGroup, judged_window, threshold_of, union_of_groups, watch_groups
 from watchslo.rules.windows import MINUTE, RATE_SECONDS
 
 MIN_COVERAGE = 0.1  # below this share of judged windows, coverage is low
@@ -57,7 +58,7 @@ def _slow_through_one(config: Config, builder: AlertBuilder) -> Alert:
     behind = by("count", by_domain, f"{names.INSTANCE_TICK} - {fastest} > {least}")
     slow = f"{behind}\n> 0.5 * {by('count', by_domain, names.INSTANCE_TICK)}"
     return Alert(
-        name="WatchApiserverTicksSlow",
+        name="KubeWatchApiserverTicksSlow",
         severity=WARNING,
         slo=DELIVERY,
         expression=by("max", builder.kept.apiserver, slow),
@@ -72,11 +73,7 @@ def _slow_through_one(config: Config, builder: AlertBuilder) -> Alert:
 
 
 def _shortest_threshold(config: Config) -> float:
-    return min(group.objective.threshold for group in watch_groups(config, _threshold))
-
-
-def _threshold(objective: ObjectiveConfig) -> tuple[float, ...]:
-    return (objective.threshold,)
+    return min(group.objective.threshold for group in watch_groups(config, threshold_of))
 
 
 def _unwitnessed(builder: AlertBuilder) -> Alert:

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 from watchslo.config.model import Config
 from watchslo.config.values import format_duration
-from watchslo.rules.alerts.alert import CRITICAL, DELIVERY, WARNING, WATCHES, Alert
+from watchslo.rules.alerts.alert import DELIVERY, WATCHES, Alert
 from watchslo.rules.alerts.alert_builder import AlertBuilder
 from watchslo.rules.promql import by, joined
+from watchslo.rules.rule import CRITICAL, WARNING
 from watchslo.rules.windows import HOUR, MINUTE
 
 STALLS, STALLS_SECONDS = 3, 30 * MINUTE
@@ -21,7 +22,7 @@ def delivery_alerts(config: Config, builder: AlertBuilder) -> Iterator[Alert]:
     yield _down(builder)
     yield _repeated(
         builder,
-        name="WatchRelistStorm",
+        name="KubeWatchRelistStorm",
         counter='watchslo_relists_total{reason!~"start|inventory"}',
         times=RELISTS,
         seconds=RELISTS_SECONDS,
@@ -31,7 +32,7 @@ def delivery_alerts(config: Config, builder: AlertBuilder) -> Iterator[Alert]:
     )
     yield _repeated(
         builder,
-        name="WatchExpiredLoop",
+        name="KubeWatchExpiredLoop",
         counter="watchslo_expired_total",
         times=EXPIRIES,
         seconds=EXPIRIES_SECONDS,
@@ -50,7 +51,7 @@ def _stalled(builder: AlertBuilder) -> Alert:
     span = builder.settings.span(STALLS_SECONDS)
     worst = f"max by (watch) (watchslo_watch_stalled{{PLACE}} + increase(watchslo_stalls_total{{PLACE}}[{span}]))"
     return Alert(
-        name="WatchStalled",
+        name="KubeWatchStalled",
         severity=CRITICAL,
         slo=DELIVERY,
         expression=builder.watches_by_apiserver(
@@ -70,7 +71,7 @@ def _down(builder: AlertBuilder) -> Alert:
     up = builder.exposed("watchslo_watch_up")
     worst = builder.worst_watch("1 - watchslo_watch_up{PLACE}")
     return Alert(
-        name="WatchDown",
+        name="KubeWatchDown",
         severity=CRITICAL,
         slo=DELIVERY,
         expression=builder.watches_by_apiserver(builder.majority(f"{up} == 0")),
@@ -125,7 +126,7 @@ def _violated(builder: AlertBuilder) -> Alert:
     violations = f"increase(watchslo_watch_guarantee_violations_total{{PLACE}}[{span}])"
     worst = builder.worst_watch(f"sum by (watch) ({violations}) > 0")
     return Alert(
-        name="WatchGuaranteeViolated",
+        name="KubeWatchGuaranteeViolated",
         severity=CRITICAL,
         slo=DELIVERY,
         expression=found,
@@ -147,7 +148,7 @@ def _headroom(builder: AlertBuilder) -> Alert:
     fits = builder.exposed("watchslo_watch_headroom_fits")
     worst = builder.worst_watch("1 - watchslo_watch_headroom_fits{PLACE}")
     return Alert(
-        name="WatchHeadroomShort",
+        name="KubeWatchHeadroomShort",
         severity=WARNING,
         slo=DELIVERY,
         expression=builder.watches_by_apiserver(builder.majority(f"{fits} == 0")),

@@ -6,11 +6,12 @@ from watchslo.config.model import Config
 from watchslo.config.sections.objective import ObjectiveConfig
 from watchslo.config.values import format_duration
 from watchslo.rules import names
-from watchslo.rules.alerts.alert import CRITICAL, EVENTS, LAST_WINDOWS, LATE, MINUTES, WATCHES, Alert
+from watchslo.rules.alerts.alert import EVENTS, LAST_WINDOWS, LATE, MINUTES, WATCHES, Alert
 from watchslo.rules.alerts.alert_builder import AlertBuilder
 from watchslo.rules.indicators import events_indicator
 from watchslo.rules.promql import by, enclosed, joined, number, select
-from watchslo.rules.watch_groups import WatchGroup, judged_window, union_of_groups, watch_groups
+from watchslo.rules.rule import WARNING
+from watchslo.rules.watch_groups import WatchGroup, judged_window, threshold_of, union_of_groups, watch_groups
 from watchslo.rules.windows import (
     DAY,
     FEWEST_LATE_EVENTS,
@@ -60,17 +61,19 @@ def _groups_that_can_fire(config: Config, pair: WindowPair) -> tuple[WatchGroup,
 
 def _budget_burn(config: Config, builder: AlertBuilder, pair: WindowPair) -> Alert:
     burning = joined("or", [_burning(config, builder, pair, group) for group in _groups_that_can_fire(config, pair)])
-    worst = builder.worst_watch(f"{names.burn_rate(pair.long)}{{PLACE}}")
+    by_rate = f"{names.burn_rate(pair.long)}{{PLACE}}"
+    worst = builder.worst_watch(by_rate)
+    p99 = f", P99 {builder.duration_at_worst(names.timespan(0.99), by_rate)}" if config.mode == "cluster" else ""
     return Alert(
-        name="WatchLatencyBudgetBurn",
+        name="KubeWatchLatencyBudgetBurn",
         severity=pair.severity,
         slo=EVENTS,
         expression=by("max", builder.kept.apiserver, burning),
         wait=pair.wait,
         impact=LATE,
         summary=(
-            f"watch events of {builder.apiserver} are late, with burn rate {{{{ $value | humanize }}}} over "
-            f"{pair.long}."
+            f"watch events of {builder.apiserver} are late ({_thresholds(config)}; worst: {worst}{p99}), and the "
+            "error budget burns {{ $value | humanize }} times too fast."
         ),
         description=(
             f"Over the last {pair.long}, and over the last {pair.short} as well, {worst} spent its error budget "
@@ -79,6 +82,14 @@ def _budget_burn(config: Config, builder: AlertBuilder, pair: WindowPair) -> Ale
         ),
         labels={"long": pair.long, "short": pair.short},
     )
+
+
+def _thresholds(config: Config) -> str:
+    """Name the threshold of all watches, or the shortest and the longest one."""
+    every = sorted({group.objective.threshold for group in watch_groups(config, threshold_of)})
+    if len(every) == 1:
+        return f"threshold {number(every[0])} s"
+    return f"thresholds {number(every[0])} to {number(every[-1])} s"
 
 
 def _burning(config: Config, builder: AlertBuilder, pair: WindowPair, group: WatchGroup) -> str:
@@ -155,8 +166,8 @@ def _bad_minutes(config: Config, builder: AlertBuilder) -> Alert:
     span = format_duration(LAST_WINDOWS * longest)
     worst = builder.worst_watch(f'sum by (watch) (increase(watchslo_slo_windows_total{{verdict="bad",PLACE}}[{span}]))')
     return Alert(
-        name="WatchLatencyBadMinutes",
-        severity=CRITICAL,
+        name="KubeWatchLatencyBadMinutes",
+        severity=WARNING,
         slo=MINUTES,
         expression=builder.watches_by_apiserver(union_of_groups(config, judged_window, bad)),
         wait=0.0,
@@ -200,8 +211,8 @@ def _bad_minutes_of_all(config: Config, builder: AlertBuilder) -> Iterator[Alert
         ("apiserver", confirmed("apiserver"), builder.apiserver, f"watch is {worst}"),
     ):
         yield Alert(
-            name="WatchClusterBadMinutes",
-            severity=CRITICAL,
+            name="KubeWatchClusterBadMinutes",
+            severity=WARNING,
             slo=MINUTES,
             expression=expression,
             wait=0.0,

@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 
 from watchslo.config.model import Config
-from watchslo.rules.alerts.alert import CRITICAL, INSTANCES, MONITOR, UNNOTICED, WARNING, Alert
+from watchslo.rules.alerts.alert import INSTANCES, MONITOR, UNNOTICED, Alert
 from watchslo.rules.alerts.alert_builder import AlertBuilder
 from watchslo.rules.promql import by, joined
+from watchslo.rules.rule import CRITICAL, WARNING
 from watchslo.rules.windows import DAY, MINUTE
 
 REFUSALS, REFUSALS_SECONDS = 3, 10 * MINUTE

@@ -1,6 +1,6 @@
 """Comparing loaded rules with ours: names, labels, expressions, waits, and equal expressions in another form."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,19 +9,19 @@ from msgspec.structs import replace as changed
 
 from tests.unit.app.doctor.server import serving, success
 from tests.unit.app.doctor.shown import findings_transcript
-from watchslo.app.doctor.findings import FindingLevel
-from watchslo.app.doctor.loaded_rules import check_rules, compare_rules, rule_findings, without_spaces
+from watchslo.app.doctor.findings import DeploymentFinding, FindingLevel
+from watchslo.app.doctor.loaded_rules import check_rules, compare_rules, loaded_selection, rule_findings, without_spaces
 from watchslo.app.prometheus_client import LoadedGroup, LoadedRule, Prometheus
 from watchslo.rules.rule import RuleDefinition, RuleGroup
 
 PROBLEM, WARNING, UNCHECKED, GOOD = FindingLevel
 RECORD = RuleDefinition("a:watchslo:sum", 'sum by (x) (\n  m{l="a  b"}\n)')
-ALERT = RuleDefinition("WatchDown", "up == 0", "10m", {"severity": "warning", "long": "1h"}, {"summary": "s"})
+ALERT = RuleDefinition("KubeWatchDown", "up == 0", "10m", {"severity": "critical", "long": "1h"}, {"summary": "s"})
 LONG = replace(ALERT, labels={"severity": "warning", "long": "6h"}, expression="up == 2")
 OURS = (RuleGroup("watchslo-minutes", 30.0, (RECORD,)), RuleGroup("watchslo-delivery", 30.0, (ALERT, LONG)))
 LOADED_RECORD = LoadedRule(RECORD.name, 'sum by (x) (m{l="a  b"})')
-LOADED_ALERT = LoadedRule("WatchDown", "up == 0", 600.0, {"severity": "warning", "long": "1h", "added": "x"})
-LOADED_LONG = LoadedRule("WatchDown", "up == 2", 600.0, {"severity": "warning", "long": "6h"})
+LOADED_ALERT = LoadedRule("KubeWatchDown", "up == 0", 600.0, {"severity": "critical", "long": "1h", "added": "x"})
+LOADED_LONG = LoadedRule("KubeWatchDown", "up == 2", 600.0, {"severity": "warning", "long": "6h"})
 
 
 def loaded(record: Sequence[LoadedRule], alerts: Sequence[LoadedRule]) -> list[LoadedGroup]:
@@ -29,7 +29,7 @@ def loaded(record: Sequence[LoadedRule], alerts: Sequence[LoadedRule]) -> list[L
     return [foreign, LoadedGroup("watchslo-minutes", [*record]), LoadedGroup("watchslo-delivery", [*alerts])]
 
 
-ALL = loaded([LOADED_RECORD], [LOADED_ALERT, LOADED_LONG])
+COMPLETE = loaded([LOADED_RECORD], [LOADED_ALERT, LOADED_LONG])
 
 
 def test_spaces_do_not_matter_outside_of_strings() -> None:
@@ -46,30 +46,37 @@ def with_records(*records: LoadedRule) -> list[LoadedGroup]:
 
 FAILING = changed(LOADED_RECORD, health="err")
 LOADED = {
-    "all rules are loaded, with other spaces": ALL,
+    "all rules are loaded, with other spaces": COMPLETE,
     "another profile has a rule of the same name": with_records(LoadedRule(RECORD.name, "sum(other)"), LOADED_RECORD),
     "spaces within a string differ": with_records(LoadedRule(RECORD.name, 'sum by (x) (m{l="a b"})')),
     "an expression differs": with_alert(query="up == 1"),
     "a wait differs": with_alert(duration=0.0),
-    "a rule with its labels is missing": loaded([LOADED_RECORD], [LOADED_ALERT]),
+    "a rule with its labels is missing": loaded([LOADED_RECORD], [LOADED_LONG]),
+    "only essential alerts are loaded": loaded([LOADED_RECORD], [LOADED_ALERT]),
+    "no alert is loaded": loaded([LOADED_RECORD], []),
     "a rule is in a group of others only": with_records(),
     "one rule fails": with_records(FAILING),
     "one rule is not ours": with_records(LOADED_RECORD, LoadedRule("Old", "1")),
-    "a rule of each kind": loaded([FAILING, LoadedRule("Old", "1")], [changed(LOADED_ALERT, query="up == 1")]),
+    "a rule of each kind": loaded([FAILING, LoadedRule("Old", "1")], [changed(LOADED_LONG, query="up == 1")]),
     "no rule is loaded": loaded([], []),
     "no group is loaded": [],
 }
 
 
 def test_findings_match_golden_file(golden: Callable[[str, str], None]) -> None:
-    found = {name: rule_findings(OURS, compare_rules(OURS, groups)) for name, groups in LOADED.items()}
-    golden("doctor/rules.txt", findings_transcript(found))
+    golden("doctor/rules.txt", findings_transcript({name: findings(groups) for name, groups in LOADED.items()}))
+
+
+def findings(loaded: Sequence[LoadedGroup]) -> Iterable[DeploymentFinding]:
+    selection = loaded_selection(OURS, loaded)
+    ours = selection.of(OURS)
+    return rule_findings(ours, selection, compare_rules(ours, loaded))
 
 
 def rules(query: str) -> dict[str, object]:
     recorded = {"type": "recording", "name": RECORD.name, "query": query, "health": "ok", "lastEvaluation": "x"}
     alerts = [
-        {"type": "alerting", "name": "WatchDown", "query": one.query, "duration": 600, "labels": one.labels}
+        {"type": "alerting", "name": "KubeWatchDown", "query": one.query, "duration": 600, "labels": one.labels}
         for one in (LOADED_ALERT, LOADED_LONG)
     ]
     groups = [{"name": "watchslo-minutes", "rules": [recorded]}, {"name": "watchslo-delivery", "rules": alerts}]
