@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.support.control_plane import ControlPlane
 from tests.support.daemon import Daemon, config_file, watchslo
-from tests.support.kubectl import DEPLOY, Cluster, Objects, kustomized
+from tests.support.kubectl import DEPLOY, Cluster, Objects, helm, kustomized
 from tests.support.process import eventually
 
 RBAC = "rbac.authorization.k8s.io"
@@ -40,6 +41,15 @@ def test_rights_for_all_resources_are_enough(cluster: Cluster, tmp_path: Path) -
     assert (done.returncode, done.stderr) == (0, "")
     account = yaml.safe_load((DEPLOY / "base/service-account.yaml").read_text())
     assert_enough(cluster, [account, *yaml.safe_load_all(done.stdout)], config, tmp_path)
+
+
+def test_chart_installs_in_a_cluster_without_the_prometheus_operator(control_plane: ControlPlane) -> None:
+    done = helm("install", "--dry-run=server", "--kubeconfig", control_plane.kubeconfig())
+    assert done.returncode == 0, done.stderr
+    made, notes = done.stdout.split("NOTES:")
+    assert "kind: Deployment" in made
+    assert "monitoring.coreos.com" not in made
+    assert "this cluster has no Prometheus operator" in notes
 
 
 def assert_enough(cluster: Cluster, rights: Objects, config: Path, folder: Path) -> None:

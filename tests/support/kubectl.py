@@ -21,7 +21,14 @@ TRIES = 5
 NOTHING_WRITTEN = ("TLS handshake timeout", "failed to download openapi")  # after 10 and 32 s: long at idle priority
 NO_PINGS = {"HTTP2_READ_IDLE_TIMEOUT_SECONDS": "0"}  # else a connection is lost that is silent for 45 s
 WORKLOADS = ("DaemonSet", "Deployment", "StatefulSet")
-CHARTED_FOR = "1.36"  # Helm does not contact a cluster here
+CHARTED_FOR = "1.36"  # Helm does not contact a cluster for `template` and `lint`
+HELM_OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "template": (("watchslo",), ("--kube-version", CHARTED_FOR, "--api-versions", "monitoring.coreos.com/v1")),
+    "lint": ((), ("--kube-version", CHARTED_FOR)),
+    "install": (("watchslo",), ()),
+}
+"""The arguments before and after the chart: the name of a release, and what Helm assumes about the cluster."""
+
 
 Objects = list[dict[str, Any]]
 LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the manifests hold large dashboards
@@ -70,8 +77,8 @@ def overlay(folder: Path, profile: str, *components: str) -> Objects:
 def helm(*arguments: str | Path, chart: Path = DEPLOY / "chart") -> subprocess.CompletedProcess[str]:
     """Run Helm on the chart: `helm("template", "--set", "profile=node")`."""
     verb, *rest = arguments
-    release = ["watchslo"] if verb == "template" else []
-    command = [find(os.environ, HELM), verb, *release, chart, "--kube-version", CHARTED_FOR, *rest]
+    release, known = HELM_OPTIONS[str(verb)]
+    command = [find(os.environ, HELM), verb, *release, chart, *known, *rest]
     return subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_SECONDS, check=False)
 
 

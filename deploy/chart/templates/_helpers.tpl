@@ -32,12 +32,13 @@ labels:
 {{- toYaml (dict "objects" $objects) }}
 {{- end }}
 
-{{- /* The kind of the monitor. A PodMonitor has no field for the file of Prometheus's own token. */}}
+{{- /* The kind of the monitor; by default none if the cluster has no Prometheus operator. A PodMonitor has no field for the file of Prometheus's own token. */}}
 {{- define "watchslo.monitor" -}}
 {{- $scraper := .Values.scraper }}
 {{- $own := and .Values.authorization (not $scraper.tokenSecret) (not $scraper.scrapeClass) }}
 {{- if and $own (eq ($scraper.monitor | default "") "PodMonitor") }}
 {{- fail "With authorization, a PodMonitor needs scraper.scrapeClass or scraper.tokenSecret: it cannot send the token of Prometheus itself." }}
 {{- end }}
-{{- $scraper.monitor | default (ternary "ServiceMonitor" "PodMonitor" $own) }}
+{{- $operated := .Capabilities.APIVersions.Has "monitoring.coreos.com/v1" }}
+{{- $scraper.monitor | default (ternary (ternary "ServiceMonitor" "PodMonitor" $own) "none" $operated) }}
 {{- end }}
