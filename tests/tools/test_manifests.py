@@ -23,6 +23,8 @@ from tests.support.kubectl import (
     overlay,
     parsed,
 )
+from tools.manifests.files import POD_ENVIRONMENT
+from watchslo.config.loading import load
 
 pytestmark = pytest.mark.xdist_group("manifests")
 
@@ -131,7 +133,7 @@ TEMPLATE = "Deployment/spec/template"
 POD = f"{TEMPLATE}/spec"
 READER = "ClusterRoleBinding:watchslo-reader/subjects/0"
 SCRAPE_CLASS = ("authorization=true", "scraper.scrapeClass=own-token")
-REMOVABLE = ("imagePullSecrets", "labels", "podAnnotations", "egress")
+REMOVABLE = ("imagePullSecrets", "labels", "podAnnotations", "egress", "extraEnv")
 VALUES: Mapping[tuple[str, ...], Mapping[str, Any]] = {
     ("scraper.namespace=observability", "scraper.labels.release=prometheus"): {
         "NetworkPolicy/spec/ingress/0/from/0/namespaceSelector/matchLabels": {
@@ -166,6 +168,14 @@ VALUES: Mapping[tuple[str, ...], Mapping[str, Any]] = {
     },
     (f"image.digest={DIGEST}",): {f"{POD}/containers/0/image": f"watchslo@{DIGEST}"},
     ("shared=false",): {"PriorityClass": None},
+    ("rules=false", "networkPolicy=false", "serviceAccount.annotations.role=reader"): {
+        "PrometheusRule": None,
+        "NetworkPolicy": None,
+        "ServiceAccount/metadata/annotations/role": "reader",
+    },
+    ("extraEnv[0].name=HTTPS_PROXY", "extraEnv[0].value=http://proxy:3128"): {
+        f"{POD}/containers/0/env/3": {"name": "HTTPS_PROXY", "value": "http://proxy:3128"}
+    },
     # Another priority class replaces ours.
     ("priorityClassName=system-cluster-critical",): {
         f"{POD}/priorityClassName": "system-cluster-critical",
@@ -215,6 +225,23 @@ def test_runbooks_can_be_at_another_address() -> None:
         assert rule["annotations"]["runbook_url"] == f"https://example.org/runbooks/{rule['alert']}.md"
 
 
+def test_dashboards_can_be_left_out() -> None:
+    names = [{one["metadata"]["name"] for one in charted(f"dashboards={value}")} for value in ("true", "false")]
+    assert {name.startswith("dashboard-") for name in names[0] - names[1]} == {True}
+    assert names[1] < names[0]
+
+
+@each_profile
+def test_name_of_the_cluster_is_added_to_the_configuration(profile: str, tmp_path: Path) -> None:
+    """Rights and rules stay those of the profile: they do not depend on it."""
+    plain, named = (by_identity(charted(f"profile={profile}", f"cluster={name}")) for name in ("", "prod: eu"))
+    changed = [one for identity, one in named.items() if one != plain[identity]]
+    assert [one["kind"] for one in changed] == ["ConfigMap"]
+    (tmp_path / "watchslo.yaml").write_text(changed[0]["data"]["watchslo.yaml"])
+    config, _ = load(tmp_path / "watchslo.yaml", POD_ENVIRONMENT)
+    assert config.cluster == "prod: eu"
+
+
 def test_flow_schema_selects_only_our_accounts() -> None:
     """A release may share a namespace with Prometheus, which must not use the share of watchslo."""
     made = parsed(helm("template", "--namespace", "monitoring", "--set", "flowSchema=true").stdout)
@@ -250,7 +277,7 @@ def test_value_of_the_chart_is_text_at_its_place_and_nothing_else() -> None:
         values = {
             "scraper": {"serviceAccount": text, "namespace": text, "scrapeClass": text, "labels": {text: text}},
             "image": {"repository": text, "tag": text},
-            **dict.fromkeys(("tlsSecret", "priorityClassName", "config"), text),
+            **dict.fromkeys(("tlsSecret", "priorityClassName", "config", "cluster"), text),
             **{key: {text: text} for key in ("labels", "podAnnotations", "nodeSelector")},
             "profiles": {"managed": {"env": {text: text}, "spread": [text]}, text: {}},
             "authorization": True,
