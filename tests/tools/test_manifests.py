@@ -23,8 +23,12 @@ from tests.support.kubectl import (
     overlay,
     parsed,
 )
-from tools.manifests.files import POD_ENVIRONMENT
+from tools.manifests.files import POD_ENVIRONMENT, WITH_OWN_WATCHES
+from watchslo.app.rbac import RbacOptions, manifests
 from watchslo.config.loading import load
+from watchslo.rules.alert_selection import AlertSelection
+from watchslo.rules.pack import rule_file, rule_groups
+from watchslo.rules.settings import RuleSettings
 
 pytestmark = pytest.mark.xdist_group("manifests")
 
@@ -231,15 +235,50 @@ def test_dashboards_can_be_left_out() -> None:
     assert names[1] < names[0]
 
 
-@each_profile
-def test_name_of_the_cluster_is_added_to_the_configuration(profile: str, tmp_path: Path) -> None:
-    """Rights and rules stay those of the profile: they do not depend on it."""
-    plain, named = (by_identity(charted(f"profile={profile}", f"cluster={name}")) for name in ("", "prod: eu"))
-    changed = [one for identity, one in named.items() if one != plain[identity]]
-    assert [one["kind"] for one in changed] == ["ConfigMap"]
-    (tmp_path / "watchslo.yaml").write_text(changed[0]["data"]["watchslo.yaml"])
+WATCHED = (
+    "",
+    "leases.coordination.k8s.io",
+    "leases.coordination.k8s.io,pods,endpointslices.discovery.k8s.io",
+    "nodes,widgets.example.org",
+)
+
+
+@pytest.mark.parametrize("cluster", ["", "prod: eu"])
+@pytest.mark.parametrize(
+    ("profile", "watch"),
+    [(profile, watch) for profile in PROFILES for watch in WATCHED if not (watch and profile in WITH_OWN_WATCHES)],
+)
+def test_rights_and_rules_are_those_of_the_configuration(
+    profile: str, watch: str, cluster: str, tmp_path: Path
+) -> None:
+    made = charted(f"profile={profile}", f"cluster={cluster}", *([f"watch={{{watch}}}"] if watch else ()))
+    (tmp_path / "watchslo.yaml").write_text(at(made, f"ConfigMap:watchslo-{profile}/data/watchslo.yaml"))
     config, _ = load(tmp_path / "watchslo.yaml", POD_ENVIRONMENT)
-    assert config.cluster == "prod: eu"
+    assert config.cluster == (cluster or None)
+    if watch:
+        assert [watched.resource for watched in config.watch] == watch.split(",")
+    assert granted(made) == granted(parsed(manifests(config, None, RbacOptions())[0]))
+    rules = rule_groups(config, RuleSettings(job_selector=f'job="watchslo-{profile}"'))
+    assert at(made, "PrometheusRule/spec/groups") == rule_file(AlertSelection.ESSENTIAL.of(rules))["groups"]
+
+
+def granted(objects: Objects) -> set[tuple[str, ...]]:
+    """Return the rights of roles: namespace, group, resource, name, verb. A wider one takes the place of others."""
+    rights = {
+        (one["metadata"].get("namespace", "") if one["kind"] == "Role" else "", group, resource, name, verb)
+        for one in objects
+        if one["kind"] in ("Role", "ClusterRole")
+        for rule in one["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for name in rule.get("resourceNames", [""])
+        for verb in rule["verbs"]
+    }
+    return {
+        (namespace, group, resource, name, verb)
+        for namespace, group, resource, name, verb in rights
+        if not (namespace or name) or ("", group, resource, "", verb) not in rights
+    }
 
 
 def test_flow_schema_selects_only_our_accounts() -> None:
@@ -313,9 +352,13 @@ INVALID = {
             "scraper.tokenSecret=watchslo-reader",
             "image.digest=latest",
             "runbooks=docs/runbooks",
+            "watch={deployments}",
+            "watch={widgets.v1.example.org}",
+            "watch={*}",
         ),
         OUTSIDE_OF_SCHEMA,
     ),
+    "profile=node,watch={pods}": "remove the value watch",
     "authorization=true,scraper.monitor=PodMonitor": "a PodMonitor needs scraper.scrapeClass or scraper.tokenSecret",
 }
 

@@ -10,6 +10,7 @@ from watchslo import DOCUMENTATION
 from watchslo.app import rbac, rules
 from watchslo.config.loading import load
 from watchslo.config.model import Config
+from watchslo.rbac.permissions import required_permissions
 from watchslo.rules.alert_selection import AlertSelection
 from watchslo.rules.pack import plain, rule_file, rule_groups, rule_object
 from watchslo.rules.rule import RuleGroup
@@ -17,6 +18,7 @@ from watchslo.rules.settings import RuleSettings
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 PROFILES = ("control-plane", "managed", "node", "sharded")
+WITH_OWN_WATCHES = ("node",)  # the chart does not replace them
 NAMESPACE = "watchslo"
 POD_ENVIRONMENT = {"HOST_IP": "192.0.2.1", "NODE_NAME": "node", "POD_NAME": "watchslo-0"}
 """Environment variables of the pods; their values do not appear in the generated files."""
@@ -45,6 +47,8 @@ def _files() -> Iterator[tuple[Path, str]]:
     for profile in PROFILES:
         profile_config = config(profile)
         yield folder(profile) / "rights.yaml", _roles(profile_config)
+        if profile not in WITH_OWN_WATCHES:
+            yield folder(profile) / "rights-without-watches.yaml", _without_watches(profile_config)
         pages, warnings = _rules(profile_config, profile)
         yield folder(profile) / "rules.yaml", pages
         yield folder(profile) / "warnings/rules.yaml", warnings
@@ -53,6 +57,11 @@ def _files() -> Iterator[tuple[Path, str]]:
 
 def _roles(profile_config: Config) -> str:
     return rbac.manifests(profile_config, None, rbac.RbacOptions(NAMESPACE))[0]
+
+
+def _without_watches(profile_config: Config) -> str:
+    """Return the roles of all features but the watches, to which the chart adds the resources of its value `watch`."""
+    return rbac.HEADER + rbac.roles_text(required_permissions(profile_config, ()), rbac.RbacOptions(NAMESPACE))
 
 
 def _rules(profile_config: Config, profile: str) -> tuple[str, str]:

@@ -19,7 +19,7 @@ from watchslo.kube.discovery import Catalogue, Discovery
 from watchslo.kube.limiter import Limiter
 from watchslo.model import SERVICE
 from watchslo.monitor.apiservers.apiserver import Apiserver
-from watchslo.rbac.permissions import required_permissions
+from watchslo.rbac.permissions import Permission, required_permissions
 from watchslo.rbac.roles import PolicyRule, Role, build_roles
 from watchslo.rbac.watched_resources import needs_discovery, reads_secrets, watch_permissions
 from watchslo.watch.failure import Failure
@@ -74,10 +74,15 @@ def manifests(config: Config, catalogue: Catalogue | None, options: RbacOptions)
     watched = list(watch_permissions(config, catalogue))
     kept = [permission for permission in watched if options.include_secrets or not reads_secrets(permission)]
     left_out = len(kept) < len(watched)
-    roles = build_roles(required_permissions(config, kept))
+    hint = f"# {LEFT_OUT}\n" if left_out else ""
+    return HEADER + hint + roles_text(required_permissions(config, kept), options), left_out
+
+
+def roles_text(permissions: Iterable[Permission], options: RbacOptions) -> str:
+    """Return the YAML of the roles that grant these permissions, with their bindings."""
+    roles = build_roles(permissions)
     documents = [text for role in roles for text in (_role(role, options), _binding(role, options))]
-    head = HEADER + (f"# {LEFT_OUT}\n" if left_out else "") + "".join(_legend(roles))
-    return head + "---\n".join(documents), left_out
+    return "".join(_legend(roles)) + "---\n".join(documents)
 
 
 async def _discover(connection: CredentialSource, config: Config) -> Catalogue:
