@@ -133,7 +133,9 @@ def night(only: tuple[str, ...], minutes: float, stretch: float, *, write: bool,
             with ExitStack() as stack:
                 scene = stage.open(stack, lane)
                 rules = written_rules(scene.folder / "daemon" / "watchslo.yaml")
-                prometheus, manager = shipped(stack, scene.folder / "monitoring", rules, "watchslo", [scene.daemon.url])
+                prometheus, manager = shipped(
+                    stack, scene.folder / "monitoring", [rules], "watchslo", [scene.daemon.url]
+                )
                 terminal = Tmux(scene.folder / "terminal", (WATCHSLO, "top", scene.daemon.url))
                 top = OfTop(stack.enter_context(terminal), of_page(scene.daemon.url))
                 verdicts: dict[str, VerdictReader] = {"page": top.page, "top": top, "metric": of_metric(prometheus)}

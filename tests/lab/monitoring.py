@@ -164,17 +164,19 @@ class Monitoring:
 
 
 def shipped(
-    stack: contextlib.ExitStack, folder: Path, rules: Mapping[str, Any], job: str, urls: Sequence[str]
+    stack: contextlib.ExitStack, folder: Path, rules: Sequence[Mapping[str, Any]], job: str, urls: Sequence[str]
 ) -> tuple[Prometheus, Alertmanager]:
-    """Start a Prometheus with these rules as shipped, which scrapes daemons as one job, and its Alertmanager."""
+    """Start a Prometheus with files of rules as shipped, which scrapes daemons as one job, and its Alertmanager."""
     folder.mkdir()
     inhibitions = watchslo("rules", "--format", "inhibitions")
     manager = stack.enter_context(Alertmanager(folder / "alertmanager", yaml.safe_load(inhibitions.stdout)))
-    (folder / "rules.yaml").write_text(yaml.safe_dump(dict(rules), sort_keys=False))
+    files = [folder / f"rules-{number}.yaml" for number in range(len(rules))]
+    for file, content in zip(files, rules, strict=True):
+        file.write_text(yaml.safe_dump(dict(content), sort_keys=False))
     targets = [{"targets": [urlsplit(url).netloc]} for url in urls]
     configuration = {
         "global": {"scrape_interval": f"{SCRAPE_SECONDS}s", "scrape_timeout": f"{SCRAPE_SECONDS}s"},
-        "rule_files": [str(folder / "rules.yaml")],
+        "rule_files": [str(file) for file in files],
         "scrape_configs": [{"job_name": job, "static_configs": targets}],
         "alerting": {"alertmanagers": [{"static_configs": [{"targets": [urlsplit(manager.url).netloc]}]}]},
     }

@@ -120,7 +120,8 @@ class _Watched:
         pods = zip(instances, ports, strict=True)
         daemons = [_daemon(folder / str(port.number), account, instance, port) for instance, port in pods]
         start_all(stack, daemons)
-        rules = yaml.safe_load((PROFILES / profile / "rules.yaml").read_text())["spec"]
+        shipped = (PROFILES / profile / "rules.yaml", PROFILES / profile / "warnings/rules.yaml")
+        rules = [yaml.safe_load(path.read_text())["spec"] for path in shipped]
         prometheus, manager = shipped_monitoring(stack, folder / "monitoring", rules, f"watchslo-{profile}", urls)
         verdicts = {f"{profile} {number}": of_instance(daemon) for number, daemon in enumerate(daemons)}
         self._readers = stack.enter_context(Readers(verdicts, prometheus, manager, report, READ_SECONDS))
