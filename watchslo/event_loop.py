@@ -46,7 +46,9 @@ TakeData = Callable[[float, bytes], object]
 
 
 class TimedSelector(selectors.DefaultSelector):
-    """A selector that reports to `note_reads` since when the data received after each `select` may have waited.
+    """A selector that tells its `listeners` since when the data received after each `select` may have waited.
+
+    Each monitor in this process is a listener: what one of them does delays the reads of all.
 
     `has_waited` says whether the last `select` had to wait: then only little data has arrived. Such data is read here
     by the `readers`, each under the number of its socket. A reader returns False if asyncio has something to do then.
@@ -54,7 +56,7 @@ class TimedSelector(selectors.DefaultSelector):
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
-        self.note_reads: NoteReads | None = None
+        self.listeners: list[NoteReads] = []
         self.has_waited = False
         self.readers: dict[int, Callable[[], bool]] = {}
         self._clock = clock
@@ -99,8 +101,10 @@ class TimedSelector(selectors.DefaultSelector):
         entered = self._clock()
         if self._senders:
             self._follow_senders(entered)
-        if self.note_reads is not None:
-            self.note_reads(self._returned, entered, min(self._since, self._senders.since))
+        if self.listeners:
+            since = min(self._since, self._senders.since)
+            for note_reads in self.listeners:
+                note_reads(self._returned, entered, since)
         may_have_left, self._may_have_left = self._may_have_left, False
         ready, limit = [], 0.0
         if timeout == 0 or may_have_left or entered - self._returned >= SHORT_SECONDS:

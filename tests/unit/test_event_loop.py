@@ -72,7 +72,7 @@ class Loop:
         self.clock = Clock()
         self.selector = TimedSelector(self.clock)
         self.last = 0.0, 0.0, 0.0
-        self.selector.note_reads = self._note
+        self.selector.listeners.append(self._note)
         self._waits = 0.0
         self._slow = 0.0
         self.ready = DATA
@@ -280,7 +280,7 @@ class TestTimedSelector:
         assert loop.end()[2] <= began
 
     def test_notes_nothing_without_a_receiver(self, loop: Loop) -> None:
-        loop.selector.note_reads = None
+        loop.selector.listeners.clear()
         assert len(loop.selector.select(0.0)) == 1
 
 
@@ -348,7 +348,7 @@ def test_own_delay_covers_the_time_from_sending_to_receiving(
     async def work() -> None:
         delays, loop = OwnDelays(), asyncio.get_running_loop()
         assert isinstance(loop, TimedEventLoop)
-        loop.selector.note_reads = delays.add_late_reads
+        loop.selector.listeners.append(delays.add_late_reads)
         ours, theirs = socket.socketpair()
         reader, writer = await asyncio.open_connection(sock=ours)
         for _ in range(20):

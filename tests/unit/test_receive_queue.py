@@ -60,7 +60,7 @@ def fill(theirs: socket.socket) -> None:
 def test_data_after_a_read_may_have_waited_at_the_sender_only_if_the_queue_was_full(*, is_filled: bool) -> None:
     clock, noted = Clock(), []
     selector = TimedSelector(clock)
-    selector.note_reads = lambda _, end, since: noted.append((end, since))
+    selector.listeners.append(lambda _, end, since: noted.append((end, since)))
     with contextlib.closing(selector), connected() as (ours, theirs):
         selector.register(ours, selectors.EVENT_READ)
         selector.select(0)

@@ -127,7 +127,7 @@ class FakeTimedLoop(JumpingLoop):
     def __init__(self) -> None:
         super().__init__()
         self.inbox = Inbox()
-        self.selector = SimpleNamespace(note_reads=None)
+        self.selector = SimpleNamespace(listeners=[])
 
 
 @pytest.fixture
@@ -145,17 +145,29 @@ async def beat_during(lag: Lag, work: Callable[[Any], Coroutine[Any, Any, None]]
     beating.cancel()
 
 
-def test_late_reads_of_the_loop_are_noted(timed: asyncio.Runner) -> None:
-    """What is read after a callback that blocked for 30 ms may have arrived while it ran."""
-    lag = Lag(0.0)
+def test_late_reads_of_the_loop_are_noted_by_every_monitor_in_it(timed: asyncio.Runner) -> None:
+    """What is read after a callback that blocked for 30 ms may have arrived while it ran, whatever the callback did."""
+    lags = [Lag(0.0), Lag(0.0)]
 
     async def block(loop: Any) -> None:
         read = loop.time()
-        loop.selector.note_reads(read, read + 0.001, read - 0.03)
+        for note_reads in loop.selector.listeners:
+            note_reads(read, read + 0.001, read - 0.03)
         await asyncio.sleep(BEAT_SECONDS)
-        assert lag.own_delays.of(np.array([read]))[0] == pytest.approx(0.03)
+        assert [lag.own_delays.of(np.array([read]))[0] for lag in lags] == pytest.approx([0.03, 0.03])
 
-    timed.run(beat_during(lag, block))
+    timed.run(beat_during(lags[0], lambda _: beat_during(lags[1], block)))
+
+
+def test_monitor_that_ended_listens_to_the_loop_no_more(timed: asyncio.Runner) -> None:
+    async def work() -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(BEAT_SECONDS):
+                await keep_beating(Lag(0.0))
+        loop: Any = asyncio.get_running_loop()
+        assert loop.selector.listeners == []
+
+    timed.run(work())
 
 
 def test_events_are_taken_in_before_the_heartbeat_after_them(timed: asyncio.Runner) -> None:

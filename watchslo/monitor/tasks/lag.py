@@ -90,18 +90,28 @@ async def keep_beating(lag: Lag) -> None:
 
     The inbox is emptied before each of them: whatever was received before a heartbeat is known by then.
     """
-    loop = asyncio.get_running_loop()
-    inbox = Inbox()
-    if isinstance(loop, TimedEventLoop):
-        loop.selector.note_reads = lag.own_delays.add_late_reads
-        inbox = loop.inbox
-    with cpu_wait_reader() as waited:
+    with _late_reads_noted(lag) as inbox, cpu_wait_reader() as waited:
         lag.resume(time.monotonic())
         while True:
             await asyncio.sleep(BEAT_SECONDS)
             inbox.empty()
             lag.beat(time.monotonic(), waited(), suspended_seconds())
             gc.collect(0)  # takes 0.1 ms if it is done often
+
+
+@contextlib.contextmanager
+def _late_reads_noted(lag: Lag) -> Iterator[Inbox]:
+    """Let the event loop note its late reads in the context; yields its inbox, or an empty one of another loop."""
+    loop = asyncio.get_running_loop()
+    if not isinstance(loop, TimedEventLoop):
+        yield Inbox()
+        return
+    note_reads = lag.own_delays.add_late_reads
+    loop.selector.listeners.append(note_reads)
+    try:
+        yield loop.inbox
+    finally:
+        loop.selector.listeners.remove(note_reads)
 
 
 def suspended_seconds() -> float:
