@@ -5,7 +5,6 @@ Time jumps, except for the user who logs in by a device code: a terminal and a p
 
 import json
 import re
-import socket
 from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 from aiohttp import web
 
 from tests.support.daemon import WATCHSLO, Simulator, outside
+from tests.support.kubeconfigs import free_port, kubeconfig, token_of
 from tests.support.tmux import Tmux
 from tests.unit.app.conftest import Run, run_jumping
 from watchslo.cli import commands
@@ -33,27 +33,10 @@ PROJECT = "kube-public"  # a namespace that each simulated cluster has
 Walk = Callable[..., tuple[int, str]]
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-    return port
-
-
-def kubeconfig(name: str, port: int) -> dict[str, Any]:
-    return {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": name, "cluster": {"server": f"http://127.0.0.1:{port}"}}],
-        "users": [{"name": name, "user": {"token": f"token-of-{name}"}}],
-        "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
-        "current-context": name,
-    }
-
-
 def cluster_of(name: str) -> SimConfig:
     """Return a cluster that accepts the token of its own kubeconfig only, in which configmaps of the project change."""
     writer = WorkloadPlan(resource="configmaps", rate=20.0, namespace=PROJECT)
-    return SimConfig(cluster=ClusterSettings(token=f"token-of-{name}"), workload=(writer,))
+    return SimConfig(cluster=ClusterSettings(token=token_of(name)), workload=(writer,))
 
 
 @pytest.fixture
@@ -115,8 +98,7 @@ def test_user_with_two_files_measures_the_cluster_of_the_first_current_context(
     walk: Walk, clusters: dict[str, int], requests: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     main, session = tmp_path / "main.yaml", tmp_path / "session.yaml"
-    dev, prod = (kubeconfig(name, port) for name, port in clusters.items())
-    main.write_text(json.dumps(dev | {key: [*dev[key], *prod[key]] for key in ("clusters", "users", "contexts")}))
+    main.write_text(json.dumps(kubeconfig(**clusters)))
     session.write_text("current-context: prod\n")
     monkeypatch.setenv("KUBECONFIG", f"{session}:{main}")
     code, said = walk("check", "--resource", "configmaps", "--duration", "10s")
@@ -138,7 +120,7 @@ def project_only(clusters: dict[str, int], tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(SimServer, "_inject_fault", permitted)
     (tmp_path / ".kube").mkdir()
-    (tmp_path / ".kube" / "config").write_text(json.dumps(kubeconfig("prod", clusters["prod"])))
+    (tmp_path / ".kube" / "config").write_text(json.dumps(kubeconfig(prod=clusters["prod"])))
 
 
 @pytest.mark.usefixtures("project_only")
@@ -179,7 +161,7 @@ def test_user_of_a_device_code_sees_the_code_and_what_is_awaited(tmp_path: Path)
     plugin.write_text(DEVICE_LOGIN)
     plugin.chmod(0o700)
     with Simulator(tmp_path, "--config", msgspec.json.encode(cluster_of("prod")).decode()) as simulator:
-        content = kubeconfig("prod", urlsplit(simulator.url).port or 0)
+        content = kubeconfig(prod=urlsplit(simulator.url).port or 0)
         user = {"apiVersion": CREDENTIAL["apiVersion"], "command": "./plugin", "interactiveMode": "IfAvailable"}
         config.write_text(json.dumps(content | {"users": [{"name": "prod", "user": {"exec": user}}]}))
         command = (WATCHSLO, "check", "--kubeconfig", config, "--resource", "configmaps", "--duration", "5s")
