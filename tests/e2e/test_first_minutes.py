@@ -111,10 +111,9 @@ class Check:
     options: Sequence[str] = ()
 
     def run(self) -> subprocess.CompletedProcess[str]:
-        resources = [word for name in self.resources for word in ("--resource", name)]
         arguments: tuple[str | Path, ...] = (
             *("check", "--duration", "5s", "--kubeconfig", self.kubeconfig),
-            *resources,
+            *self.resources,
             *self.options,
         )
 
@@ -156,7 +155,7 @@ def test_check_exits_with_its_verdict(control_plane: ControlPlane, tmp_path: Pat
         assert re.search(rf"^{re.escape(name)} .* (not measured|idle)", unmeasured.stdout, re.MULTILINE)
     assert done["unknown"].returncode == 2
     assert re.fullmatch(r"Context tests: https://\S+\n", done["unknown"].stdout), "only which cluster it is"
-    assert done["unknown"].stderr.endswith("--resource: the apiserver serves no resource podz; did you mean pods?\n")
+    assert done["unknown"].stderr.endswith("RESOURCE: the apiserver serves no resource podz; did you mean pods?\n")
 
 
 def test_first_error_says_what_where_and_what_to_do(

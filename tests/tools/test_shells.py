@@ -75,8 +75,8 @@ def test_kubectl_completes_the_plugin(typed: tuple[str, ...], completed: list[st
 def test_kubectl_runs_the_plugin() -> None:
     done = kubectl("watchslo", "check", "--help")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("Usage: kubectl watchslo check [OPTIONS]")
-    assert "Example:  kubectl watchslo check --duration 60s" in done.stdout
+    assert done.stdout.startswith("Usage: kubectl watchslo check [OPTIONS] [RESOURCE]...")
+    assert "Example:  kubectl watchslo check pods" in done.stdout
     wrong = kubectl("watchslo", "check", "--duration", "1s")
     assert (wrong.returncode, wrong.stdout) == (2, "")
     assert "--duration: 1s is out of range; write 5s to 5m" in wrong.stderr

@@ -101,7 +101,7 @@ def test_user_with_two_files_measures_the_cluster_of_the_first_current_context(
     main.write_text(json.dumps(kubeconfig(**clusters)))
     session.write_text("current-context: prod\n")
     monkeypatch.setenv("KUBECONFIG", f"{session}:{main}")
-    code, said = walk("check", "--resource", "configmaps", "--duration", "10s")
+    code, said = walk("check", "configmaps", "--duration", "10s")
     assert code == 0, said
     first, *_, last = said.splitlines()
     assert (first, last) == (f"Context prod: http://127.0.0.1:{clusters['prod']}", "configmaps is within 1 s.")
@@ -125,11 +125,11 @@ def project_only(clusters: dict[str, int], tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.usefixtures("project_only")
 def test_user_of_one_project_is_led_to_a_measurement(walk: Walk, tmp_path: Path) -> None:
-    code, said = walk("check", "--resource", "configmaps", "--duration", "10s")
+    code, said = walk("check", "configmaps", "--duration", "10s")
     assert code != 0, said
     assert "name a namespace in which it may (`--namespace` of `check` and `verify`)" in said
-    for command in ("check", "verify"):
-        code, said = walk(command, "-n", PROJECT, "--resource", "configmaps", "--duration", "10s")
+    for words in (("check", "configmaps"), ("verify", "--resource", "configmaps")):
+        code, said = walk(*words, "-n", PROJECT, "--duration", "10s")
         assert code == 0, said
     file = tmp_path / "watchslo.yaml"
     file.write_text(f"watch: [{{resource: configmaps, namespace: {PROJECT}}}]\n")
@@ -164,7 +164,7 @@ def test_user_of_a_device_code_sees_the_code_and_what_is_awaited(tmp_path: Path)
         content = kubeconfig(prod=urlsplit(simulator.url).port or 0)
         user = {"apiVersion": CREDENTIAL["apiVersion"], "command": "./plugin", "interactiveMode": "IfAvailable"}
         config.write_text(json.dumps(content | {"users": [{"name": "prod", "user": {"exec": user}}]}))
-        command = (WATCHSLO, "check", "--kubeconfig", config, "--resource", "configmaps", "--duration", "5s")
+        command = (WATCHSLO, "check", "--kubeconfig", config, "configmaps", "--duration", "5s")
         with Tmux(tmp_path / "terminal", command, outside()) as terminal:
             terminal.until(lambda: "Waiting for credentials of the exec plugin" in terminal.screen, "what is awaited")
             assert terminal.lines[:2] == [f"Context prod: {simulator.url}", CODE]

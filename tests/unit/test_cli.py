@@ -133,7 +133,7 @@ report u
 report --prometheus p --since 2h --until 1h --job-selector s --cluster-label l --format markdown --brief -o f \
 --token-file t --ca-file c --insecure
 check
-check --config f --kubeconfig k --context c --duration 10s --threshold 2s --resource pods --resource nodes -n n -o json
+check pods nodes --config f --kubeconfig k --context c --duration 10s --threshold 2s -n n -o json
 verify
 verify --config f --kubeconfig k --context c --duration 10m --each --inventory --replay --resource pods -n n -o json
 doctor

@@ -23,6 +23,7 @@ from watchslo.timeline.format import counted
 from watchslo.timeline.verdict import Level
 
 WINDOWS = (60.0, 300.0)
+RESOURCES = "RESOURCE"  # what the help of the command calls its arguments
 EXIT_CODES = {Level.GOOD: 0, Level.BAD: 1, Level.UNKNOWN: 2}
 
 
@@ -76,10 +77,10 @@ def check(
     logs.set_up("console", "error")
     period = MeasurementPeriod(seconds_of(options.duration, WINDOWS[-1], "5m"), _so_far)
     window = next(length for length in WINDOWS if period.seconds <= length)
-    config = narrow(load(file)[0], options.resources, options.threshold, window, options.namespace)
+    config = narrow(load(file)[0], options.resources, options.threshold, window, options.namespace, named_by=RESOURCES)
     if config.mode == "node":
         raise ConfigError(f"{file}: mode: node has no quantile to judge; remove it, or use another file")
-    origin = "--resource" if options.resources else f"{file}: watch"
+    origin = RESOURCES if options.resources else f"{file}: watch"
     measurement = measured(config, kubeconfig, context, period, origin, announces=output != "json")
     everything = any(watch.resource == "*" for watch in config.watch)
     result = CheckResult(measurement, view_of(measurement.snapshot, measurement.account), everything)

@@ -59,19 +59,25 @@ def load(
 
 
 def narrow(
-    config: Config, resources: Iterable[str], threshold: str | None, window: float, namespace: str | None = None
+    config: Config,
+    resources: Iterable[str],
+    threshold: str | None,
+    window: float,
+    namespace: str | None = None,
+    *,
+    named_by: str = "--resource",
 ) -> Config:
     """Return the configuration limited to these resources, with one threshold and one window in seconds for all.
 
     Without resources or without a threshold, those of the configuration stay. The resources are watched in `namespace`,
-    if one is given. Raises ConfigError that names the option of the command line.
+    if one is given. Raises ConfigError that names the option of the command line; `named_by` has the resources.
     """
     place = {} if namespace is None else {"namespace": namespace}
     _from_option("--namespace", WatchConfig, resource="pods", **place)
     names = dict.fromkeys(resources)
     if place and not names:
-        raise ConfigError("--namespace: it is for the resources that --resource names; name some of them")
-    watches = tuple(_from_option("--resource", WatchConfig, resource=name, **place) for name in names)
+        raise ConfigError("--namespace: it is for resources that are named; name some")
+    watches = tuple(_from_option(named_by, WatchConfig, resource=name, **place) for name in names)
     narrowed = config.model_copy(update={"watch": watches}) if watches else config
     given = {} if threshold is None else {"threshold": threshold}
     given_objective = _from_option("--threshold", ObjectiveConfig, **given)

@@ -288,8 +288,8 @@ def test_login_by_a_plugin_is_waited_for_and_named(
         ({"duration": "1s"}, "--duration: 1s is out of range; write 5s to 5m"),
         ({"duration": "6m"}, "--duration: 6m is out of range"),
         ({"namespace": "No"}, "--namespace: No is not a namespace"),
-        ({"namespace": "mine", "resources": ()}, "--namespace: it is for the resources that --resource names"),
-        ({"resources": ("podz",)}, "--resource: the apiserver serves no resource podz; did you mean pods"),
+        ({"namespace": "mine", "resources": ()}, "--namespace: it is for resources that are named; name some"),
+        ({"resources": ("podz",)}, "RESOURCE: the apiserver serves no resource podz; did you mean pods"),
     ],
 )
 def test_unusable_options_are_refused(ask: Check, changes: dict[str, Any], message: str) -> None:

@@ -160,7 +160,7 @@ def test_rights_in_one_namespace_suffice(ask: Verify, cluster: Cluster, *, repla
         ({"duration": "25h"}, "--duration: 25h is out of range; write 5s to 24h"),
         ({"resources": ("podz",)}, "--resource: "),
         ({"namespace": "No"}, "--namespace: No is not a namespace"),
-        ({"namespace": "mine", "resources": ()}, "--namespace: it is for the resources that --resource names"),
+        ({"namespace": "mine", "resources": ()}, "--namespace: it is for resources that are named; name some"),
         ({"inventory": True, "replay": True}, "--inventory: the objects of the past cannot be listed; remove --inv"),
         ({"compare": URLS[:1]}, "--compare: one apiserver has nothing to be compared with; name another one as well"),
         ({"compare": URLS, "each": True}, "--compare: --each chooses the apiservers or the time itself; remove one of"),
