@@ -1,9 +1,9 @@
-"""Measures a cluster for a while, for commands: waits until its watches are open, shows the progress, and stops."""
+"""Measures clusters for a while, for commands: waits until watches are open, shows the progress, and stops."""
 
 import asyncio
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -15,12 +15,13 @@ from watchslo.app.session import run_on_loop, stop_signals, supervise
 from watchslo.app.table import plain_console
 from watchslo.config.model import Config
 from watchslo.config.values import parse_duration
-from watchslo.errors import ConfigError
+from watchslo.errors import ConfigError, WatchsloError
 from watchslo.kube.credentials import ClusterPlace
 from watchslo.monitor.readiness import StartState
 from watchslo.monitor.supervisor import Supervisor
 from watchslo.monitor.tasks.task_supervisor import TaskSupervisor
 from watchslo.snapshot import Snapshot
+from watchslo.timeline.format import printable
 from watchslo.timeline.timeline import Account, Timeline
 
 SHORTEST_SECONDS = 5.0
@@ -31,6 +32,8 @@ PATIENCE = {StartState.OPENING: START_SECONDS, StartState.UNREACHABLE: UNREACHAB
 SEAL_SECONDS = 2.5  # until the last second is sealed: it must end, and a tick must follow
 LOOK_SECONDS = 0.2
 BAR_CHARACTERS = 20
+REFRESHES = 10.0  # a second, of all lines of the progress together: drawing delays what is measured
+SLOWEST_REFRESHES = 1.0  # a second
 
 
 @dataclass(slots=True)
@@ -125,50 +128,84 @@ def measured(
     supervisor = supervise(config, kubeconfig, context, replay=replay)
     if announces and supervisor.place:
         plain_console().print(supervisor.place.text, soft_wrap=True)
-    try:
-        account, seconds = run_on_loop(_measure(supervisor, period, observe))
-    except ConfigError as error:
-        raise ConfigError(f"{origin}: {error}") from None
-    return MeasurementResult(supervisor.place, account, seconds, period.seconds, interrupted=not period.complete)
+    (result,) = run_on_loop(_run_all([_ClusterMeasurement(supervisor, period, origin, observe)]))
+    if isinstance(result, ConfigError):
+        raise result
+    return result
 
 
-async def _measure(
-    supervisor: Supervisor, period: MeasurementPeriod, observe: Callable[[Snapshot], object]
-) -> tuple[Account, float]:
-    """Measure once all watches are open, and show the progress; return the last account and the seconds measured."""
-    stop, timeline = asyncio.Event(), Timeline()
-    supervisor.on_evaluation(timeline.observe)
-    supervisor.on_evaluation(observe)
-    with stop_signals(stop), _progress() as progress:
-        async with TaskSupervisor(stop) as tasks:
-            tasks.start("patience", partial(_wait, supervisor, period, progress, stop))
-            snapshot = await supervisor.run(stop)
-            return timeline.observe(snapshot), period.measured(time.monotonic())
+def measured_together(
+    config: Config, kubeconfig: Path | None, contexts: Iterable[str], period: MeasurementPeriod, origin: str
+) -> Mapping[str, MeasurementResult | WatchsloError]:
+    """Measure the clusters of these contexts at the same time; return what was found, or the error, by context."""
+    errors: dict[str, WatchsloError] = {}
+    measurements: dict[str, _ClusterMeasurement] = {}
+    for context in contexts:
+        try:
+            supervisor = supervise(config, kubeconfig, context)
+        except WatchsloError as error:
+            errors[context] = error
+        else:
+            prefix = f"{printable(context)}: "
+            measurements[context] = _ClusterMeasurement(supervisor, replace(period), origin, prefix=prefix)
+    found = run_on_loop(_run_all([*measurements.values()]))
+    return errors | dict(zip(measurements, found, strict=True))
 
 
-async def _wait(supervisor: Supervisor, period: MeasurementPeriod, progress: Progress, stop: asyncio.Event) -> None:
-    """Set `stop` when the period is over, or if no watch opened in time."""
-    starting = progress.add_task("starting", total=START_SECONDS)
-    began = time.monotonic()
-    while (state := supervisor.start) is StartState.LOGIN or time.monotonic() - began < PATIENCE.get(state, 0.0):
-        if state is StartState.LOGIN:  # the plugin has a time limit of its own
-            began = time.monotonic()
-        await _advance(progress, starting)
-        progress.update(starting, description=_start_obstacle(await supervisor.snapshot()))
-    progress.remove_task(starting)
-    if any(watch.up for watch in (await supervisor.snapshot()).watches):
-        period.began = time.monotonic()
-        measuring = progress.add_task("measuring", total=period.seconds + SEAL_SECONDS)
-        while not progress.finished:
-            await _advance(progress, measuring)
-            progress.update(measuring, description=period.so_far(await supervisor.snapshot()))
-    period.complete = True
-    stop.set()
+@dataclass(slots=True)
+class _ClusterMeasurement:
+    """The measurement of one cluster in an event loop; `prefix` begins its line of the progress."""
+
+    supervisor: Supervisor
+    period: MeasurementPeriod
+    origin: str
+    observe: Callable[[Snapshot], object] = lambda _: None
+    prefix: str = ""
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self, progress: Progress) -> MeasurementResult | ConfigError:
+        """Measure once all watches are open, and show the progress; return the error if a resource does not exist."""
+        supervisor, period, timeline = self.supervisor, self.period, Timeline()
+        supervisor.on_evaluation(timeline.observe)
+        supervisor.on_evaluation(self.observe)
+        try:
+            async with TaskSupervisor(self.stop) as tasks:
+                tasks.start("patience", partial(self._wait, progress))
+                account = timeline.observe(await supervisor.run(self.stop))
+                seconds = period.measured(time.monotonic())
+        except ConfigError as error:
+            return ConfigError(f"{self.origin}: {error}")
+        return MeasurementResult(supervisor.place, account, seconds, period.seconds, interrupted=not period.complete)
+
+    async def _wait(self, progress: Progress) -> None:
+        """Set `stop` when the period is over, or if no watch opened in time."""
+        supervisor, period = self.supervisor, self.period
+        starting = progress.add_task(f"{self.prefix}starting", total=START_SECONDS)
+        began = time.monotonic()
+        while (state := supervisor.start) is StartState.LOGIN or time.monotonic() - began < PATIENCE.get(state, 0.0):
+            if state is StartState.LOGIN:  # the plugin has a time limit of its own
+                began = time.monotonic()
+            await self._advance(progress, starting, _start_obstacle)
+        progress.remove_task(starting)
+        if any(watch.up for watch in (await supervisor.snapshot()).watches):
+            period.began = time.monotonic()
+            whole = period.seconds + SEAL_SECONDS
+            measuring = progress.add_task(f"{self.prefix}measuring", total=whole)
+            while time.monotonic() - period.began < whole:
+                await self._advance(progress, measuring, period.so_far)
+        period.complete = True
+        self.stop.set()
+
+    async def _advance(self, progress: Progress, task: TaskID, describe: Callable[[Snapshot], str]) -> None:
+        await asyncio.sleep(LOOK_SECONDS)
+        progress.advance(task, LOOK_SECONDS)
+        progress.update(task, description=f"{self.prefix}{describe(await self.supervisor.snapshot())}")
 
 
-async def _advance(progress: Progress, task: TaskID) -> None:
-    await asyncio.sleep(LOOK_SECONDS)
-    progress.advance(task, LOOK_SECONDS)
+async def _run_all(measurements: Sequence[_ClusterMeasurement]) -> list[MeasurementResult | ConfigError]:
+    stops = [measurement.stop for measurement in measurements]
+    with stop_signals(*stops), _progress(len(measurements)) as progress:
+        return await asyncio.gather(*(measurement.run(progress) for measurement in measurements))
 
 
 def _start_obstacle(snapshot: Snapshot) -> str:
@@ -176,7 +213,7 @@ def _start_obstacle(snapshot: Snapshot) -> str:
     return next(iter(snapshot.monitor.not_ready), "starting")
 
 
-def _progress() -> Progress:
+def _progress(lines: int) -> Progress:
     console = plain_console(stderr=True)
     console.quiet = not console.is_terminal  # otherwise it would print an empty line
     return Progress(
@@ -185,5 +222,6 @@ def _progress() -> Progress:
         TextColumn("{task.description}", markup=False, table_column=Column(no_wrap=True, ratio=1)),
         expand=True,  # a narrow terminal cuts the end of the text
         console=console,
+        refresh_per_second=max(SLOWEST_REFRESHES, REFRESHES / max(1, lines)),
         transient=True,
     )

@@ -88,14 +88,15 @@ def open_listener(address: str | None, default: Listen) -> socket.socket:
 
 
 @contextlib.contextmanager
-def stop_signals(stop: asyncio.Event) -> Iterator[None]:
-    """Set `stop` at SIGTERM or SIGINT; a second signal ends the process at once."""
+def stop_signals(*stops: asyncio.Event) -> Iterator[None]:
+    """Set all `stops` at SIGTERM or SIGINT; a second signal ends the process at once."""
     loop = asyncio.get_running_loop()
 
     def on_signal() -> None:
-        if stop.is_set():
+        if all(stop.is_set() for stop in stops):
             os._exit(INTERRUPTED)
-        stop.set()
+        for stop in stops:
+            stop.set()
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)

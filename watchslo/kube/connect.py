@@ -59,6 +59,19 @@ def connect(
     )
 
 
+def matching_contexts(kubeconfig: str | None, pattern: str, environ: Mapping[str, str] = os.environ) -> list[str]:
+    """Return the context of this name, or else all contexts whose whole name matches the regular expression.
+
+    Raises ConnectError if there is none.
+    """
+    paths = _kubeconfigs(kubeconfig, environ)
+    if not paths:
+        return [pattern]  # connecting says what is missing
+    from watchslo.kube.kubeconfig import contexts_of  # noqa: PLC0415 - as above
+
+    return contexts_of(paths, pattern)
+
+
 def _kubeconfigs(kubeconfig: str | None, environ: Mapping[str, str]) -> list[str]:
     if kubeconfig is not None:
         if not Path(kubeconfig).exists():

@@ -9,6 +9,7 @@ import base64
 import binascii
 import difflib
 import logging
+import re
 import ssl
 import time
 from collections.abc import Mapping, Sequence
@@ -36,6 +37,7 @@ from watchslo.kube.merged_kubeconfig import FILES, Entry, read_kubeconfigs
 from watchslo.kube.openid import ProviderError, id_token
 from watchslo.kube.proxy_rule import ProxyRule, environment_rule, fixed_rule
 from watchslo.kube.urls import is_host, server_url
+from watchslo.timeline.format import counted
 
 logging.getLogger("kubernetes_asyncio").setLevel(logging.CRITICAL)  # it also raises what it logs
 
@@ -66,6 +68,29 @@ def connect_by_kubeconfig(paths: Sequence[str], context: str | None, environ: Ma
     _proxy(choice, environ)
     load = partial(_load, TlsMaker(), paths, choice.context, environ, plugin)
     return CredentialSource(load, place=ClusterPlace(choice.context, choice.server), plugin=plugin)
+
+
+def contexts_of(paths: Sequence[str], pattern: str) -> list[str]:
+    """Return the context of this name, or else all contexts whose whole name matches the regular expression.
+
+    Raises ConnectError if there is none.
+    """
+    merged = read_kubeconfigs(paths)
+    names = [name for name in merged.contexts if name]
+    if pattern in names or not names:
+        return [pattern]  # without contexts, connecting says what is missing
+    try:
+        found = [name for name in names if re.fullmatch(pattern, name)]
+    except re.error as error:
+        raise ConnectError(
+            f"--context: {pattern} is neither a context nor a regular expression ({error}); write .* for any text"
+        ) from None
+    if not found:
+        near = difflib.get_close_matches(pattern, names, n=1)
+        remedy = f"did you mean {near[0]}?" if near else "see `kubectl config get-contexts`, and write .* for any text"
+        count = counted(len(names), "context")
+        raise ConnectError(f"{merged.origin}: has {count}, but none is named {pattern} or matches it; {remedy}")
+    return found
 
 
 async def _load(

@@ -66,7 +66,7 @@ def measured_cluster(
 
         return run_jumping(with_writes())
 
-    def supervise(config: Config, *_: object, replay: bool) -> Supervisor:
+    def supervise(config: Config, *_: object, replay: bool = False) -> Supervisor:
         tls = verified_tls() if config.kubernetes.apiservers == "each" else None
         credentials = nowhere(place[-1] if place else None, plugin, tls)
         return Supervisor(config, credentials, BUILD, lambda: 0.5, replay=replay)

@@ -16,6 +16,7 @@ from tests.support.transcripts import of_states
 from tests.unit.kube.conftest import described, renewed
 from watchslo.errors import ConnectError
 from watchslo.kube import exec_plugin as plugin_module
+from watchslo.kube.connect import matching_contexts
 from watchslo.kube.credentials import Access, CredentialSource
 from watchslo.kube.kubeconfig import connect_by_kubeconfig
 
@@ -517,3 +518,49 @@ class TestRenewals:
         await connection.access()
         (tmp_path / "kubeconfig").write_text(json.dumps(content | {"current-context": "test"}))
         assert (await renewed(connection)).headers == (("Authorization", "Bearer abc"),)
+
+
+FLEET = {"contexts": [{"name": name} for name in ("prod", "prod-eu", "prod-us", "a.b", "axb", "*", "")]}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("prod", ["prod"]),
+        ("prod-.*", ["prod-eu", "prod-us"]),
+        ("prod.*", ["prod", "prod-eu", "prod-us"]),
+        ("a.b", ["a.b"]),
+        ("a.[b]", ["a.b", "axb"]),
+        ("*", ["*"]),
+        (".*", ["prod", "prod-eu", "prod-us", "a.b", "axb", "*"]),
+    ],
+)
+def test_contexts_are_that_of_the_name_or_all_whose_whole_name_matches(
+    tmp_path: Path, pattern: str, found: list[str]
+) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(json.dumps(FLEET))
+    assert matching_contexts(str(path), pattern) == found
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("prd", "{}: has 6 contexts, but none is named prd or matches it; did you mean prod?"),
+        ("stage", "{}: has 6 contexts, but none is named stage or matches it; see `kubectl config get-contexts`, and"),
+        ("+prod", "--context: +prod is neither a context nor a regular expression (nothing to repeat at position 0); "),
+    ],
+)
+def test_pattern_of_no_context_is_refused(tmp_path: Path, pattern: str, message: str) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(json.dumps(FLEET))
+    with pytest.raises(ConnectError) as caught:
+        matching_contexts(str(path), pattern)
+    assert str(caught.value).startswith(message.format(path))
+
+
+def test_pattern_without_any_context_is_left_to_the_connection(tmp_path: Path) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text("{}")
+    assert matching_contexts(str(path), "prod-.*") == ["prod-.*"]
+    assert matching_contexts(None, "prod-.*", {"KUBECONFIG": str(tmp_path / "none")}) == ["prod-.*"]
