@@ -13,7 +13,7 @@ local runbooks = 'https://github.com/watchslo/watchslo/blob/main/docs/runbooks';
     watchsloRunbooks: runbooks,
     // Which alerts there are: none, essential (those that page), or all.
     watchsloAlerts: 'essential',
-    // The groups of `watchslo rules --format plain --alerts all`: replace them for objectives of your own.
+    // The groups of `watchslo rules -o plain --alerts all`: replace them for objectives of your own.
     watchsloGroups: written.groups,
   },
 

@@ -73,7 +73,7 @@ def on_the_page(daemon: Daemon) -> dict[Series, float]:
 
 def rules(folder: Path, job: str, *options: str, shrink: int = SHRINK) -> Path:
     config = config_file(folder, watch=WATCHES)
-    own = ("--config", config, "--format", "plain", "--alerts", "all", "--shrink", str(shrink))
+    own = ("--config", config, "-o", "plain", "--alerts", "all", "--shrink", str(shrink))
     done = watchslo("rules", *own, *(("--job-selector", f'job="{job}"') if job else ()), *options)
     assert done.returncode == 0, done.stderr
     path = folder / f"{job or 'rules'}.yaml"

@@ -121,7 +121,7 @@ def watchslo_rules(folder: Path, *options: str) -> Path:
     """Write the rules with these options to a file and return its path."""
     path = folder / f"rules{'-'.join(options)}.yaml"
     config = config_file(folder, objective=OBJECTIVE)
-    form = () if "--format" in options else ("--format", "plain")
+    form = () if "-o" in options else ("-o", "plain")
     done = watchslo("rules", "--config", config, "--alerts", "all", "--shrink", str(SHRINK), *form, *options)
     assert done.returncode == 0, done.stderr
     path.write_text(done.stdout)
@@ -246,7 +246,7 @@ def test_thanos_merges_replicas_and_a_missing_cluster_stops_the_rules_of_no_othe
             store = sidecar(tmp_path / f"sidecar-{cluster}-{replica}", program, prometheus, folder / "data")
             members[cluster, replica] = Member(prometheus, stack.enter_context(store))
         queriers = tmp_path / "queriers.json"
-        of_fleet = watchslo_rules(tmp_path, "--fleet", "global", "--format", "thanos")
+        of_fleet = watchslo_rules(tmp_path, "--fleet", "global", "-o", "thanos")
         rule = ruler(tmp_path / "rule", program, of_fleet, queriers)
         stores = [*(member.sidecar.store for member in members.values()), rule.store]
         query = querier(tmp_path / "query", program, stores, ("replica", "ruler_replica"))

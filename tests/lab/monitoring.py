@@ -168,7 +168,7 @@ def shipped(
 ) -> tuple[Prometheus, Alertmanager]:
     """Start a Prometheus with files of rules as shipped, which scrapes daemons as one job, and its Alertmanager."""
     folder.mkdir()
-    inhibitions = watchslo("rules", "--format", "inhibitions")
+    inhibitions = watchslo("rules", "-o", "inhibitions")
     manager = stack.enter_context(Alertmanager(folder / "alertmanager", yaml.safe_load(inhibitions.stdout)))
     files = [folder / f"rules-{number}.yaml" for number in range(len(rules))]
     for file, content in zip(files, rules, strict=True):
@@ -191,7 +191,7 @@ def rules(folder: Path, shrink: int, *options: str) -> dict[str, Any]:
 
 def written_rules(config: Path, *options: str) -> dict[str, Any]:
     """Return what `watchslo rules` writes for a configuration."""
-    done = watchslo("rules", "--config", config, "--format", "plain", "--alerts", "all", *options)
+    done = watchslo("rules", "--config", config, "-o", "plain", "--alerts", "all", *options)
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = yaml.safe_load(done.stdout)
     return found

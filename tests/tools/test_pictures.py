@@ -69,7 +69,7 @@ PERHAPS_EMPTY: Mapping[str, Mapping[str, str]] = {
 def rules(folder: Path, *options: str) -> Path:
     """Write the rules of one pack to a file and return its path."""
     config = config_file(folder, watch=[{"resource": name} for name in WATCHES])
-    form = ("--format", "plain", "--alerts", "all", "--histograms", "native", "--shrink", str(SHRINK))
+    form = ("-o", "plain", "--alerts", "all", "--histograms", "native", "--shrink", str(SHRINK))
     done = watchslo("rules", "--config", config, "--cluster-label", "cluster", *form, *options)
     assert done.returncode == 0, done.stderr
     path = folder / f"rules{'-'.join(options)}.yaml"

@@ -110,10 +110,10 @@ def test_json_has_an_object_for_each_cluster(check: Check) -> None:
     printed = check("--context", "prod-eu|prod-torn", "-o", "json")
     fleet = printed.document
     assert [*fleet] == ["apiVersion", "level", "exitCode", "clusters"]
-    assert (fleet["apiVersion"], fleet["level"], fleet["exitCode"], printed.code) == ("v1", "unknown", 2, 2)
+    assert (fleet["apiVersion"], fleet["level"], fleet["exitCode"], printed.code) == ("v1", "unknown", 3, 3)
     torn, measured = fleet["clusters"]
     assert [*torn] == ["context", "level", "exitCode", "error"]
-    assert (torn["context"], torn["level"], torn["exitCode"]) == ("prod-torn", "unknown", 2)
+    assert (torn["context"], torn["level"], torn["exitCode"]) == ("prod-torn", "unknown", 3)
     assert "its cluster gone is missing" in torn["error"]
     assert (measured["context"], measured["level"], measured["exitCode"]) == ("prod-eu", "good", 0)
     assert measured["watches"][0]["verdict"] == "within"
@@ -131,7 +131,7 @@ def test_reason_that_several_clusters_share_is_printed_once(check: Check) -> Non
     assert printed.text.splitlines()[3:] == [
         "prod-eu, prod-us: RESOURCE: the apiserver serves no resource podz; did you mean pods?"
     ]
-    assert printed.code == 2
+    assert printed.code == 3
 
 
 def test_signal_ends_the_measurement_of_all_clusters(check: Check, monkeypatch: pytest.MonkeyPatch) -> None:

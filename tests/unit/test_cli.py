@@ -16,7 +16,7 @@ from tests.conftest import GOLDEN
 from tests.support.printed import Printed
 from tests.support.transcripts import of_states, replay
 from watchslo import __version__
-from watchslo.cli import commands, kubectl, kubectl_complete, main
+from watchslo.cli import HEADINGS, HIDDEN, commands, kubectl, kubectl_complete, main
 from watchslo.cli.rehearse import REHEARSED
 from watchslo.cli.rehearse import STRATEGIES as OFFERED
 from watchslo.errors import ServeError
@@ -71,15 +71,16 @@ def test_only_the_init_of_a_container_handles_sigterm_before_the_daemon_does(
     assert exits == [128 + signal.SIGTERM] * len(handlers)
 
 
-def test_version(watchslo: Watchslo) -> None:
-    assert watchslo("--version") == Printed(0, f"watchslo, version {__version__}\n")
+@pytest.mark.parametrize("word", ["--version", "version"])
+def test_version(word: str, watchslo: Watchslo) -> None:
+    assert watchslo(word) == Printed(0, f"watchslo, version {__version__}\n")
 
 
 @pytest.mark.parametrize("name", list(commands.commands))
 def test_help_has_an_example(name: str, watchslo: Watchslo) -> None:
     help_text = watchslo(name, "--help")
     assert help_text.code == 0
-    assert f"Example: watchslo {name} " in " ".join(help_text.text.split())
+    assert f"Example: watchslo {name}" in " ".join(help_text.text.split())
 
 
 @pytest.mark.parametrize("name", list(commands.commands))
@@ -94,15 +95,16 @@ def test_list_of_commands_shows_whole_sentences(watchslo: Watchslo, monkeypatch:
     monkeypatch.setenv("COLUMNS", "80")
     help_text = watchslo("--help")
     assert help_text.code == 0
-    listed = help_text.text.partition("Commands:\n")[2].splitlines()
-    assert [line.split()[0] for line in listed] == sorted(commands.commands), "one line each"
-    assert all(line.endswith(".") and "..." not in line for line in listed)
+    sections = dict(section.split(":\n", 1) for section in help_text.text.split("\n\n")[2:])
+    listed = {heading: sections[heading].splitlines() for heading in HEADINGS}
+    assert {heading: tuple(line.split()[0] for line in lines) for heading, lines in listed.items()} == HEADINGS
+    assert all(line.endswith(".") and "..." not in line for lines in listed.values() for line in lines)
 
 
 @pytest.mark.parametrize(
     ("words", "completed"),
     [
-        ([], [*sorted(commands.commands), ":4"]),
+        ([], [*sorted({*commands.commands}.difference(HIDDEN)), ":4"]),
         (["re"], ["rehearse", "report", ":4"]),
         (["rehearse", "--str"], ["--strategy", ":4"]),
         (["rehearse", "--strategy", "p"], ["paged", "parallel", ":4"]),
@@ -126,12 +128,12 @@ demo --duration 1m30s
 demo --fault reset
 view a b --service s --token-file t --ca-file a --insecure --listen :0 --authorization kubernetes --cert-dir d \
 --kubeconfig k --context c
-view --once
-view --once --json
+view -o table
+view -o json
 report
 report u
-report --prometheus p --since 2h --until 1h --job-selector s --cluster-label l --format markdown --brief -o f \
---token-file t --ca-file c --insecure
+report --prometheus p --since 2h --until 1h --job-selector s --cluster-label l -o markdown --token-file t --ca-file c \
+--insecure
 check
 check pods nodes --config f --kubeconfig k --context c --duration 10s --threshold 2s -n n -o json
 verify
@@ -145,9 +147,9 @@ rehearse pods nodes -n n --strategy paged --strategy stream --repeat 3 -o json -
 --context c
 rehearse --all --max-bytes 1Gi --dry-run
 rules
-rules --config f --format plain --cluster-label c --rule-labels a=b --rule-labels c=d --runbooks r --shrink 60 \
+rules --config f -o plain --cluster-label c --rule-labels a=b --rule-labels c=d --runbooks r --shrink 60 \
 --job-selector s --histograms native --alerts all --alert-labels t=p --alert-labels u=v
-rules --format mimir --fleet global --replica-label p
+rules -o mimir --fleet global --replica-label p
 rbac
 rbac --config f --kubeconfig k --context c --namespace n --service-account s --include-secrets
 top
@@ -189,7 +191,7 @@ def test_demo_fault_help_lists_faults(watchslo: Watchslo, called: list[tuple[Any
 
 
 def test_rules_are_printed(watchslo: Watchslo) -> None:
-    printed = watchslo("rules", "--format", "plain")
+    printed = watchslo("rules", "-o", "plain")
     assert printed.text.startswith("# Written by `watchslo rules`")
     assert "KubeWatchLatencyBudgetBurn" in printed.text
     refused = watchslo("rules", "--cluster-label", "job")

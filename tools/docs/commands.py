@@ -10,8 +10,9 @@ INTRODUCTION = """\
 The output of `watchslo COMMAND --help`; generated from the code by `make docs`. With
 [the kubectl plugin](../howto/terminal.md#as-a-plugin-of-kubectl), `kubectl watchslo` does the same.
 
-Every command has `-h, --help`. If a command fails, it exits with 2 and prints the reason in one sentence to the
-standard error.
+Every command has `-h, --help`; `-o, --output` is the format of what is printed. If a command fails, it exits with 2
+and prints the reason in one sentence to the standard error. Commands that judge exit with 0 if the
+verdict is good, 1 if it is bad, and 3 if it is unknown. Terminals get colours, unless the environment has `NO_COLOR`.
 """
 HELP = "Show this message and exit."
 WIDTH = 100

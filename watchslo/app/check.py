@@ -13,6 +13,7 @@ from msgspec import to_builtins
 from watchslo.api.part import part_of
 from watchslo.api.status import CauseStatus
 from watchslo.app import logs
+from watchslo.app.exit_codes import EXIT_CODES
 from watchslo.app.fleet import FleetRow, draw_fleet, worst_first, worst_level
 from watchslo.app.guarantees import document
 from watchslo.app.hints import hints, unready
@@ -28,7 +29,6 @@ from watchslo.timeline.verdict import Level
 
 WINDOWS = (60.0, 300.0)
 RESOURCES = "RESOURCE"  # what the help of the command calls its arguments
-EXIT_CODES = {Level.GOOD: 0, Level.BAD: 1, Level.UNKNOWN: 2}
 
 
 @dataclass(frozen=True, slots=True)

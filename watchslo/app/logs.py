@@ -80,10 +80,11 @@ class LogWriter:
 def set_up(form: Literal["json", "console"], level: str) -> LogWriter:
     """Set the format and the lowest level of all log output from now on; return what writes it to stderr."""
     stderr = sys.__stderr__  # None if it was closed when the process started
+    is_coloured = not os.environ.get("NO_COLOR") and stderr is not None and stderr.isatty()
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer()
         if form == "json"
-        else structlog.dev.ConsoleRenderer(sort_keys=False, colors=stderr is not None and stderr.isatty())
+        else structlog.dev.ConsoleRenderer(sort_keys=False, colors=is_coloured)
     )
     writer = LogWriter(stderr.fileno() if stderr else NO_DESCRIPTOR)
     atexit.register(writer.finish)

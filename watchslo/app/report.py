@@ -1,11 +1,10 @@
-"""`watchslo report`: writes what was late in a past period, and why, from a daemon or from Prometheus."""
+"""`watchslo report`: prints what was late in a past period, and why, from a daemon or from Prometheus."""
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Literal
 
 import click
@@ -38,15 +37,19 @@ END_OF_EVENT = b"}\n\n"
 SHORTEST_SECONDS, LONGEST_SECONDS = 60.0, 86400.0
 PROMETHEUS_SECONDS = 60.0  # for one answer: a day of hundreds of watches
 AT_ONCE = 4  # queries; more of them only wait within Prometheus
-MARKDOWN_ENDINGS = (".md", ".markdown")
 EXAMPLES = "write for example 1h or 2026-03-01T14:00:00Z"
 
-ReportForm = Literal["html", "markdown"]
+ReportForm = Literal["html", "markdown", "brief"]
+WRITERS: Mapping[ReportForm, Callable[[IncidentReport], str]] = {
+    "html": as_html,
+    "markdown": as_markdown,
+    "brief": as_brief,
+}
 
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions:
-    """Where the figures come from, of which period, and how they are written."""
+    """Where the figures come from, of which period, and how they are shown."""
 
     url: str | None = None
     prometheus: str | None = None
@@ -54,14 +57,12 @@ class ReportOptions:
     until: str | None = None
     job_selector: str | None = None
     cluster_label: str | None = None
-    form: ReportForm | None = None
-    brief: bool = False
-    output: Path | None = None
+    form: ReportForm = "html"
     credentials: DaemonCredentials = NO_CREDENTIALS
 
 
 def report(options: ReportOptions) -> None:
-    """Write the report; raise WatchsloError if it is impossible."""
+    """Print the report; raise WatchsloError if it is impossible."""
     logs.set_up("console", "critical")
     now_wall = time.time()
     period = period_of(options.since, options.until, now_wall)
@@ -69,27 +70,7 @@ def report(options: ReportOptions) -> None:
         made = run_on_loop(_ask_daemon(options, period, now_wall))
     else:
         made = run_on_loop(_ask_prometheus(options, options.prometheus, period, now_wall))
-    _write(_written(made, options), options.output)
-
-
-def _written(made: IncidentReport, options: ReportOptions) -> str:
-    if options.brief:
-        return as_brief(made)
-    ending = options.output.suffix.lower() if options.output else ""
-    form = options.form or ("markdown" if ending in MARKDOWN_ENDINGS else "html")
-    return as_markdown(made) if form == "markdown" else as_html(made)
-
-
-def _write(text: str, file: Path | None) -> None:
-    if file is None:
-        click.echo(text, nl=False)
-        return
-    try:
-        file.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(
-            f"--output: {file} cannot be written: {(error.strerror or 'unknown error').lower()}"
-        ) from None
+    click.echo(WRITERS[options.form](made), nl=False)
 
 
 # --- the period -------------------------------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ def _rule_labels(options: RulesOptions) -> dict[str, str]:
     labels = parse_labels(options.rule_labels)
     if labels and options.format not in OF_OBJECTS:
         raise ConfigError(
-            f"--rule-labels: {options.format} has no labels; remove the option, or write --format prometheusrule"
+            f"--rule-labels: {options.format} has no labels; remove the option, or write -o prometheusrule"
         )
     return labels
 
@@ -106,7 +106,7 @@ def _rules(config: Config, settings: RuleSettings, options: RulesOptions, labels
     groups, of_all_clusters = _with_alerts(make(config, settings), options), options.fleet == "global"
     match options.format:
         case "grafana" if options.fleet == "cluster":
-            raise ConfigError("--format grafana: the rollup of a cluster has no alerts; write --fleet global")
+            raise ConfigError("-o grafana: the rollup of a cluster has no alerts; write --fleet global")
         case "grafana":
             return grafana_alerts(name, groups, settings, options.datasource_uid or DATASOURCE_UID)
         case "plain":
@@ -114,7 +114,7 @@ def _rules(config: Config, settings: RuleSettings, options: RulesOptions, labels
         case "thanos" if of_all_clusters:
             return tolerant_rule_file(groups)
         case "thanos":
-            raise ConfigError("--format thanos: these are rules of one Prometheus; write --fleet global, or plain")
+            raise ConfigError("-o thanos: these are rules of one Prometheus; write --fleet global, or plain")
         case "mimir":
             return rule_namespace(name, groups)
         case _:  # the operator leaves out what only Thanos knows
@@ -143,7 +143,7 @@ def _settings(options: RulesOptions) -> RuleSettings:
     if options.alerts == "none" and options.format == "grafana":
         raise ConfigError("--alerts none: the file for Grafana has alerts only; write essential or all")
     if options.datasource_uid is not None and options.format != "grafana":
-        raise ConfigError("--datasource-uid: only alerts of Grafana have a data source; write --format grafana")
+        raise ConfigError("--datasource-uid: only alerts of Grafana have a data source; write -o grafana")
     optional = {
         "job_selector": options.job_selector,
         "runbooks": options.runbooks,
@@ -164,7 +164,7 @@ def _inhibitions(settings: RuleSettings, fleet: FleetLevel | None) -> dict[str, 
         case "global":
             return alertmanager_of_fleet(settings)
         case "cluster":
-            raise ConfigError("--format inhibitions: the rollup of a cluster has no alerts; write --fleet global")
+            raise ConfigError("-o inhibitions: the rollup of a cluster has no alerts; write --fleet global")
 
 
 class _Dumper(yaml.SafeDumper):

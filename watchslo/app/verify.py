@@ -11,6 +11,7 @@ from rich.table import Table
 
 from watchslo.app import logs
 from watchslo.app.comparison import ApiserverComparison, MinutesOfExcess, compare, draw, is_url, listed, urls_of
+from watchslo.app.exit_codes import BAD, GOOD, UNKNOWN
 from watchslo.app.guarantees import document, sentences, totals
 from watchslo.app.hints import problems, unready
 from watchslo.app.measurement import MeasurementPeriod, MeasurementResult, measured, seconds_of
@@ -28,7 +29,6 @@ from watchslo.timeline.format import counted, duration, some_of
 LONGEST_SECONDS = 24 * 3600.0
 WINDOW_SECONDS = 60.0
 AUDITS = 2.0  # a second, at least: without them nothing is read a second time
-VERIFIED, VIOLATED, UNKNOWN = 0, 1, 2  # exit codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +120,10 @@ class Verification:
 
     @property
     def exit_code(self) -> int:
-        """1 if a guarantee was violated or an apiserver is slower, 2 if nothing was checked or compared, else 0."""
+        """Bad if a guarantee was violated or an apiserver is slower, unknown if nothing was checked or compared."""
         if self.is_violated or self.slower:
-            return VIOLATED
-        return VERIFIED if self.is_checked and all(comparison.is_compared for comparison in self.compared) else UNKNOWN
+            return BAD
+        return GOOD if self.is_checked and all(comparison.is_compared for comparison in self.compared) else UNKNOWN
 
 
 def _verifying(config: Config, options: VerifyOptions, compared: tuple[str, ...] | None) -> Config:

@@ -9,30 +9,25 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from itertools import chain
 
 import click
 from click.shell_completion import ShellComplete
 
 from watchslo import __version__
+from watchslo.cli.command import CommandGroup
 from watchslo.cli.exits import EXIT_SIGNAL, give_up
 from watchslo.errors import WatchsloError, error_location
 
-COMMANDS = (
-    "check",
-    "completion",
-    "demo",
-    "doctor",
-    "healthy",
-    "rbac",
-    "rehearse",
-    "report",
-    "rules",
-    "run",
-    "top",
-    "validate",
-    "verify",
-    "view",
-)
+HEADINGS = {
+    "Measure": ("check", "top", "demo"),
+    "Run": ("run", "view"),
+    "Investigate": ("report", "doctor"),
+    "Set up": ("validate", "rbac", "rules", "completion"),
+    "Test a control plane": ("rehearse", "verify"),
+}
+HIDDEN = ("healthy", "version")  # for probes, and for users who type what other programs have
+COMMANDS = (*chain.from_iterable(HEADINGS.values()), *HIDDEN)
 INIT_PID = 1  # of the first process of a container, for which Linux ignores signals that it does not handle itself
 
 
@@ -53,6 +48,8 @@ class CommandModules(Mapping[str, click.Command]):
 
 
 @click.group(
+    cls=CommandGroup,
+    headings=HEADINGS,
     commands=CommandModules(),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )

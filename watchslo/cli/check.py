@@ -35,7 +35,7 @@ def check(
     """Measure a cluster once and print the result.
 
     Measures the resources of the configuration, or only those that are named. Exits with 0 if the verdict is good, 1 if
-    it is bad, 2 if it is unknown. If --context matches several contexts, their clusters are measured at the same time,
+    it is bad, 3 if it is unknown. If --context matches several contexts, their clusters are measured at the same time,
     and the exit code is that of the worst one: bad is worse than unknown.
     """
     from watchslo.app.check import CheckOptions, check

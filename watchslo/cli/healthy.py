@@ -10,7 +10,7 @@ from watchslo.cli.options import config_option
 from watchslo.errors import WatchsloError
 
 
-@click.command(cls=Command, epilog="Example:  watchslo healthy --url http://127.0.0.1:9477")
+@click.command(cls=Command, hidden=True, epilog="Example:  watchslo healthy --url http://127.0.0.1:9477")
 @config_option
 @click.option("--url", help="URL of the daemon; default: the address in the configuration.")
 def healthy(config: Path | None, url: str | None) -> None:

@@ -9,7 +9,7 @@ from watchslo.cli.command import Command
 from watchslo.cli.options import PATH
 
 
-@click.command(cls=Command, epilog="Example:  watchslo report --since 2h -o incident.html")
+@click.command(cls=Command, epilog="Example:  watchslo report --since 2h > incident.html")
 @click.argument("url", required=False)
 @click.option(
     "--since",
@@ -25,14 +25,13 @@ from watchslo.cli.options import PATH
 )
 @click.option("--cluster-label", metavar="L", help="With --prometheus: label that names the cluster.")
 @click.option(
-    "--format",
+    "-o",
+    "--output",
     "form",
-    type=click.Choice(["html", "markdown"]),
-    help="Default: html, or markdown if the name of the file ends in .md.",
-)
-@click.option("--brief", is_flag=True, help="Write only a few lines, for one message in a chat.")
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="File to write; default: standard output."
+    type=click.Choice(["html", "markdown", "brief"]),
+    default="html",
+    show_default=True,
+    help="Print a page, Markdown, or a few lines for one message in a chat.",
 )
 @click.option("--token-file", type=PATH, help="File with a token for the daemon, or Prometheus.")
 @click.option("--ca-file", type=PATH, help="CA of the server's certificate; default: the system's CAs.")
@@ -44,13 +43,13 @@ def report(
     insecure: bool,  # noqa: FBT001 - a flag of the command line
     **options: Any,
 ) -> None:
-    """Write a report on an incident: what was late, and why.
+    """Print a report on an incident: what was late, and why.
 
-    One file that needs nothing else: the answer first, then the timeline, the charts, the causes, and what was not
+    One document that needs nothing else: the answer first, then the timeline, the charts, the causes, and what was not
     known. It comes from a running daemon (by default, that of this machine), which remembers a day, and curves for an
     hour; or from Prometheus, for any time that it keeps. It has no names, labels or contents of objects.
 
-    Exits with 0 if the report is written, whatever it says, 2 if not.
+    Exits with 0 if the report is printed, whatever it says, 2 if not.
     """
     from watchslo.app.http_endpoint import DaemonCredentials
     from watchslo.app.report import ReportOptions, report

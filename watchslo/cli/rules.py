@@ -16,7 +16,9 @@ from watchslo.cli.options import config_option, histograms_option, job_selector_
 )
 @config_option
 @click.option(
-    "--format",
+    "-o",
+    "--output",
+    "format",
     type=click.Choice(
         ["prometheusrule", "plain", "thanos", "mimir", "inhibitions", "pyrra", "sloth", "openslo", "grafana"]
     ),
@@ -56,9 +58,7 @@ from watchslo.cli.options import config_option, histograms_option, job_selector_
     multiple=True,
     help="Label of the PrometheusRule, or of the objects of Pyrra or Sloth; can be repeated.",
 )
-@click.option(
-    "--datasource-uid", metavar="UID", help="With --format grafana: the data source to query; default: prometheus."
-)
+@click.option("--datasource-uid", metavar="UID", help="With -o grafana: the data source to query; default: prometheus.")
 @click.option("--runbooks", metavar="URL", help=f"Base URL of the runbooks; default: {DOCUMENTATION}/runbooks.")
 @click.option(
     "--shrink",

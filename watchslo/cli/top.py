@@ -33,7 +33,7 @@ def top(
     With the URL of a daemon (watchslo run or demo), it shows the figures of that daemon. Without a URL, it measures the
     cluster of the current kubeconfig itself until you quit.
 
-    With --once, it exits with 0 if a watch is open, 2 if none is.
+    With --once, it exits with 0 if a watch is open, 3 if none is.
     """
     from watchslo.app.http_endpoint import DaemonCredentials
     from watchslo.app.top import TopOptions, top

@@ -58,7 +58,7 @@ def verify(
     """Verify that watches lose, repeat and reorder no event.
 
     Every event is read a second time, and compared. Exits with 0 if no guarantee was violated, 1 if one was or an
-    apiserver of --compare is slower, 2 if no event arrived.
+    apiserver of --compare is slower, 3 if no event arrived.
     """
     from watchslo.app.verify import VerifyOptions, verify
 

@@ -10,7 +10,7 @@ from watchslo.cli.command import Command
 from watchslo.cli.options import PATH, cert_dir_option, context_option, kubeconfig_option
 
 
-@click.command(cls=Command, epilog="Example:  watchslo view --once --service watchslo-sharded.watchslo.svc:9477")
+@click.command(cls=Command, epilog="Example:  watchslo view -o table --service watchslo-sharded.watchslo.svc:9477")
 @click.argument("urls", metavar="[URL]...", nargs=-1)
 @click.option(
     "--service",
@@ -22,8 +22,12 @@ from watchslo.cli.options import PATH, cert_dir_option, context_option, kubeconf
 @click.option("--token-file", type=PATH, help="File with a token for the instances.")
 @click.option("--ca-file", type=PATH, help="CA of the instances' certificates; default: the system's CAs.")
 @click.option("--insecure", is_flag=True, help="Do not verify the certificates of the instances.")
-@click.option("--once", is_flag=True, help="Print one table and exit, instead of serving the page.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object and exit, as /api/v1/overview has it.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "json"]),
+    help="Print one table, or one JSON object as /api/v1/overview has it, and exit; default: serve the page.",
+)
 @click.option("--listen", metavar="HOST:PORT", help="Address to serve at; default: 127.0.0.1:9478.")
 @click.option(
     "--authorization",
@@ -41,8 +45,7 @@ def view(
     token_file: Path | None,
     ca_file: Path | None,
     insecure: bool,  # noqa: FBT001 - a flag of the command line
-    once: bool,  # noqa: FBT001 - the same
-    as_json: bool,  # noqa: FBT001 - the same
+    output: Literal["table", "json"] | None,
     listen: str | None,
     authorization: Literal["none", "kubernetes"],
     cert_dir: Path | None,
@@ -55,13 +58,12 @@ def view(
     if an instance does not answer. It also shows what does not fit together, such as a missing shard, or a watch that
     is late for one instance and in time for another one. The cluster is only asked with --authorization kubernetes.
 
-    With --once or --json, it prints one result and exits with 0 if no watch is late, 1 if one is, 2 if neither is
+    With --output, it prints one result and exits with 0 if no watch is late, 1 if one is, 3 if neither is
     certain.
     """
     from watchslo.app.http_endpoint import DaemonCredentials
     from watchslo.app.view import Protection, ViewOptions, view
 
-    output: Literal["page", "table", "json"] = "json" if as_json else "table" if once else "page"
     protection = Protection(authorization, cert_dir, kubeconfig, context)
     credentials = DaemonCredentials(token_file, ca_file, insecure)
-    sys.exit(view(ViewOptions(urls, services, credentials, listen, output), protection))
+    sys.exit(view(ViewOptions(urls, services, credentials, listen, output or "page"), protection))

@@ -63,8 +63,8 @@ def sloth(levels: Iterable[ServiceLevel], settings: RuleSettings, labels: Mappin
     periods = [format_duration(period) for period in sorted({level.period for level in found})]
     if len(periods) > 1:
         raise ConfigError(
-            f"--format sloth: Sloth has one period for all SLOs, and these have {' and '.join(periods)}; give all "
-            "watches one `period`, or write --format pyrra"
+            f"-o sloth: Sloth has one period for all SLOs, and these have {' and '.join(periods)}; give all "
+            "watches one `period`, or write -o pyrra"
         )
     slos = [
         {
@@ -113,7 +113,7 @@ def openslo(levels: Iterable[ServiceLevel], settings: RuleSettings) -> list[Docu
 def _openslo(level: ServiceLevel, settings: RuleSettings) -> Document:
     period = format_duration(level.period)
     if period.endswith("s"):
-        raise ConfigError(f"--format openslo: OpenSLO has no seconds; write a `period` of minutes instead of {period}")
+        raise ConfigError(f"-o openslo: OpenSLO has no seconds; write a `period` of minutes instead of {period}")
     queries = _openslo_counters(level.indicator, settings.cluster)
     sources = {
         name: {"metricSource": {"type": "Prometheus", "spec": {"query": query}}} for name, query in queries.items()

@@ -192,7 +192,7 @@ def test_json_document_has_documented_keys(ask: Check, cluster: Cluster) -> None
     printed = ask(replace(TWO, threshold="500ms"), "json")
     answer = printed.document
     assert list(answer) == DOCUMENTED
-    assert (answer["apiVersion"], answer["verdict"], answer["exitCode"], printed.code) == ("v1", "down", 2, 2)
+    assert (answer["apiVersion"], answer["verdict"], answer["exitCode"], printed.code) == ("v1", "down", 3, 3)
     assert (answer["asked"], answer["measured"], answer["interrupted"]) == (20.0, 20.0, False)
     assert answer["at"].endswith("+00:00")
     assert any("may not list and watch nodes" in hint for hint in answer["hints"])
@@ -239,7 +239,7 @@ class AtOnce(Progress):
 )
 def test_failure_ends_the_wait_for_the_start(ask: Check, cluster: Cluster, reason: Reason, most_seconds: float) -> None:
     cluster.fail(reason)
-    assert ask(LONG).code == 2
+    assert ask(LONG).code == 3
     assert time.monotonic() - BEGINNING < most_seconds, "there was nothing to wait for"
 
 

@@ -9,6 +9,7 @@ import select
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any, TextIO
 
 import pytest
@@ -63,6 +64,17 @@ def test_library_error_is_one_event_without_values(logged: Logged) -> None:
         "logger": "library",
         "message": "Exception in task",
     }
+
+
+@pytest.mark.parametrize(("no_color", "is_coloured"), [("", True), ("1", False)])
+def test_terminal_has_colours_unless_the_environment_refuses_them(
+    no_color: str, logged: Logged, monkeypatch: pytest.MonkeyPatch, *, is_coloured: bool
+) -> None:
+    monkeypatch.setenv("NO_COLOR", no_color)
+    terminal = SimpleNamespace(fileno=lambda: 2, isatty=lambda: True)
+    monkeypatch.setattr(sys, "__stderr__", terminal)
+    said = logged(lambda: complain(None, "Disk full"), form="console")
+    assert ("\x1b[" in said) is is_coloured
 
 
 def test_library_message_is_cut_after_its_first_line(logged: Logged) -> None:

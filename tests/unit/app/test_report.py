@@ -270,27 +270,15 @@ class TestOutput:
         [
             ({}, "<!doctype html>"),
             ({"form": "markdown"}, "# ✓ No watch"),
-            ({"brief": True}, "✓ No watch"),
+            ({"form": "brief"}, "✓ No watch"),
             ({"prometheus": "p"}, "<!doctype html>"),
         ],
     )
-    def test_standard_output_is_the_default(
+    def test_report_is_printed_in_the_format_that_is_asked_for(
         self, options: Mapping[str, Any], begin: str, capsys: pytest.CaptureFixture[str]
     ) -> None:
         command.report(ReportOptions(**options))
         assert capsys.readouterr().out.startswith(begin)
-
-    @pytest.mark.parametrize(
-        ("name", "form", "begin"),
-        [("a.html", None, "<!doctype"), ("a.MD", None, "# ✓"), ("a.md", "html", "<!doctype"), ("a", None, "<!doctype")],
-    )
-    def test_name_of_the_file_decides_the_format(self, name: str, form: Any, begin: str, tmp_path: Path) -> None:
-        command.report(ReportOptions(form=form, output=tmp_path / name))
-        assert (tmp_path / name).read_text().startswith(begin)
-
-    def test_file_that_cannot_be_written_is_one_sentence(self, tmp_path: Path) -> None:
-        with pytest.raises(WatchsloError, match=r"^--output: .* cannot be written: no such file or directory$"):
-            command.report(ReportOptions(output=tmp_path / "missing" / "a.html"))
 
 
 def test_all_that_is_asked_has_a_name() -> None:

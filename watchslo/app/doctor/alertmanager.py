@@ -26,7 +26,7 @@ def inhibition_findings(
         yield warning(
             SUBJECT,
             f"Alertmanager lacks {len(missing)} of {counted(len(ours), 'inhibition')}: one fault sends several alerts.",
-            "Add the output of `watchslo rules --format inhibitions` to its configuration.",
+            "Add the output of `watchslo rules -o inhibitions` to its configuration.",
         )
     else:
         yield good(SUBJECT, f"Alertmanager has all {counted(len(ours), 'inhibition')}.")

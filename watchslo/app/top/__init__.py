@@ -9,6 +9,7 @@ from rich.text import Text
 
 from watchslo.app import logs
 from watchslo.app.details import written
+from watchslo.app.exit_codes import GOOD, UNKNOWN
 from watchslo.app.hints import hints, unready
 from watchslo.app.http_endpoint import NO_CREDENTIALS, DaemonCredentials
 from watchslo.app.measurement import PATIENCE
@@ -22,7 +23,6 @@ from watchslo.timeline.format import part_note
 
 ONCE_SECONDS = 10.0  # of measurement before the single table of --once
 LOOK_SECONDS = 0.5
-EXIT_NO_WATCH = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ async def _once(source: Source, watch: str | None) -> int:
         except ConnectError as error:
             raise ConnectError(f"{source.place}: {error}") from None
     _print(view)
-    return 0 if _is_open(view) else EXIT_NO_WATCH
+    return GOOD if _is_open(view) else UNKNOWN
 
 
 async def _until_up(source: Measurement) -> bool:

@@ -16,6 +16,7 @@ from rich.table import Table
 
 from watchslo.app import logs
 from watchslo.app.authorization import Authorizer
+from watchslo.app.exit_codes import EXIT_CODES
 from watchslo.app.http_endpoint import NO_CREDENTIALS, DaemonCredentials
 from watchslo.app.session import open_listener, run_on_loop, stop_signals
 from watchslo.app.status_client import StatusClient
@@ -41,7 +42,6 @@ from watchslo.timeline.verdict import Level
 ROUND_SECONDS = 5.0  # between two rounds: instances judge their watches as often
 LOCAL = Listen("127.0.0.1", 9478)  # without --listen, the page is for this machine only
 NOT_ASKED = "Cannot tell yet: the instances have not been asked."
-EXIT_CODES = {Level.GOOD: 0, Level.BAD: 1, Level.UNKNOWN: 2}
 STYLES = {Level.GOOD: "green", Level.BAD: "bold red", Level.UNKNOWN: "yellow"}
 HEADINGS = ("PART", "INSTANCE", "AGE", "VERSION", "WATCHES", "")
 NUMBERS = ("AGE", "WATCHES")

@@ -111,7 +111,7 @@ def test_control_characters_of_instances_do_not_reach_the_terminal(answers: dict
 
 def test_json_is_that_of_the_api(answers: dict[str, bytes], capsys: Any) -> None:
     del answers[URLS[0]]
-    assert view(JSON) == 2
+    assert view(JSON) == 3
     document = json.loads(capsys.readouterr().out)
     assert document["verdict"]["level"] == "unknown"
     assert [(one["address"], one["answers"]) for one in document["instances"]] == [(URLS[0], False), (URLS[1], True)]
