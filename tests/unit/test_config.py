@@ -239,6 +239,11 @@ def test_every_key_can_be_set(tmp_path: Path) -> None:
     assert (config.paused, config.metrics) == (True, "full")
 
 
+def test_resource_alone_is_short_for_its_mapping(tmp_path: Path) -> None:
+    short = loaded(tmp_path, "watch: [pods, {resource: nodes}, secrets]")
+    assert short == loaded(tmp_path, "watch: [{resource: pods}, {resource: nodes}, {resource: secrets}]")
+
+
 def test_values_are_read_as_the_golden_file_says(tmp_path: Path, golden: Callable[[str, str], None]) -> None:
     def address(text: str) -> str:
         written, _, host = text.partition(" at ")

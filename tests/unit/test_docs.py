@@ -1,5 +1,6 @@
 """The documentation holds what it says: its configurations load, its links lead somewhere, and it is of this code."""
 
+import json
 import re
 import tomllib
 from collections import Counter
@@ -7,7 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import jsonschema_rs
 import pytest
+import yaml
 
 from tests.support.newcomer import documented_commands
 from tools.docs.pages import PAGES as GENERATED
@@ -16,6 +19,7 @@ from watchslo.config.loading import load
 ROOT = Path(__file__).parents[2]
 BUILT = re.compile(r"(?:^|/)(?:\.|node_modules/|mutants/|dist/)")
 PAGES = sorted(page for page in ROOT.glob("**/*.md") if not BUILT.search(str(page.relative_to(ROOT))))
+SCHEMA = "docs/reference/watchslo.schema.json"
 YAML = re.compile(r"```yaml\n(.*?)```", re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)")
 HEADING = re.compile(r"^#{1,6} (.+?)\s*$", re.MULTILINE)
@@ -32,6 +36,33 @@ def test_a_configuration_that_is_shown_loads(block: str, tmp_path: Path) -> None
     path.write_text(block)
     config, _ = load(path, {"NODE_NAME": "node", "POD_NAME": "watchslo-2"})
     assert config.watch
+
+
+@pytest.fixture(scope="module")
+def schema() -> jsonschema_rs.Validator:
+    return jsonschema_rs.validator_for(json.loads(GENERATED[SCHEMA]()))
+
+
+def test_schema_accepts_the_configurations_that_are_shown_and_shipped(schema: jsonschema_rs.Validator) -> None:
+    shipped = [path.read_text() for path in ROOT.glob("deploy/chart/profiles/*/watchslo.yaml")]
+    for text in (*blocks(), *shipped):
+        schema.validate(yaml.safe_load(text))
+    assert shipped
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("watch: [{resource: pods, names: mine}]", ["watch", 0]),
+        ("objective: {threshold: 1 second}", ["objective", "threshold"]),
+        ("mode: nodes", ["mode"]),
+        ("limits: {requestsPerSecond: many}", ["limits", "requestsPerSecond"]),
+        ("title: none", []),
+    ],
+)
+def test_schema_refuses_mistakes(text: str, place: list[str | int], schema: jsonschema_rs.Validator) -> None:
+    errors = [*schema.iter_errors(yaml.safe_load(text))]
+    assert [[*error.instance_path] for error in errors] == [place]
 
 
 def test_configurations_are_shown() -> None:

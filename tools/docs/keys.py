@@ -27,6 +27,7 @@ KINDS = {  # by the name of the parsing function
     "share": "a share below 1",
     "listen": "`host:port`",
     "apiservers": "`service` \\| `each` \\| a list of URLs",
+    "reactions": "`auto` \\| `none` \\| a list of resources",
     "resource": "a resource, as kubectl takes it",
     "watchable": 'a resource, as kubectl takes it, or `"*"`',
     "namespace": "a namespace",
@@ -61,7 +62,7 @@ def _paths() -> dict[type[BaseModel], str]:
 
 def _section(section: type[BaseModel], path: str) -> str:
     title = f"`{path}`" if path else "Top level"
-    return f"## {title}\n\n{_camel(section.__doc__ or '')}\n\n{_table(section)}"
+    return f"## {title}\n\n{in_camel_case(section.__doc__ or '')}\n\n{_table(section)}"
 
 
 def _table(section: type[BaseModel]) -> str:
@@ -74,7 +75,7 @@ def _key(name: str, field: FieldInfo) -> str:
     return field.alias or to_camel(name)
 
 
-def _camel(docstring: str) -> str:
+def in_camel_case(docstring: str) -> str:
     """Return the paragraphs of a docstring, with keys in the camel case of the file."""
     paragraphs = (" ".join(part.split()) for part in docstring.split("\n\n"))
     return re.sub(r"`(\w+)`", lambda match: f"`{to_camel(match[1])}`", "\n\n".join(paragraphs))

@@ -14,6 +14,7 @@ from tools.release.checkout import Checkout, changed, export
 from tools.release.errors import ReleaseError
 
 BILL = "watchslo.cdx.json"
+SCHEMA = "watchslo.schema.json"
 SUMS = "SHA256SUMS"
 
 
@@ -39,6 +40,7 @@ def release(repository: Path, into: Path, programs: Programs, tag: str | None = 
         bill_of_materials(checkout, into)
         chart(checkout, into, programs.helm)
         plugin(checkout, into)
+        (into / SCHEMA).write_bytes((checkout.folder / "docs/reference" / SCHEMA).read_bytes())
         dashboards(checkout, into)
         site(checkout, into, programs.site_python)
     sums(into)

@@ -173,6 +173,23 @@ def parse_apiservers(value: object) -> object:
             raise ValueError(f"{describe(value)} is not possible; write service, each, or a list of URLs")
 
 
+def parse_reactions(value: object) -> object:
+    """Return a keyword or a list of resources, with one error for all forms, as `parse_apiservers` does."""
+    match value:
+        case "auto" | "none":
+            return value
+        case list() | tuple():
+            return tuple(_resource(name) for name in value)
+        case _:
+            raise ValueError(f"{describe(value)} is not possible; write auto, none, or a list of resources")
+
+
+def _resource(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{describe(value)} is not a resource; write for example pods or deployments.apps")  # noqa: TRY004 - pydantic's own
+    return parse_resource(value)
+
+
 def parse_page(value: str) -> str:
     """Return the URL of a page that browsers open."""
     if _url_parts(value, "a page", "https://watchslo.example.com/").username is not None:
@@ -292,16 +309,18 @@ def between(shortest: str, longest: str) -> AfterValidator:
     return AfterValidator(Between(shortest, longest))
 
 
-def from_text(parse: Callable[[str], object]) -> BeforeValidator:
-    """Return a validator that parses text and passes other values on to pydantic."""
-    return BeforeValidator(FromText(parse))
+def from_text(parse: Callable[[str], object], written: object = str) -> BeforeValidator:
+    """Return a validator that parses text and passes other values on to pydantic; `written` is the type in a file."""
+    return BeforeValidator(FromText(parse), json_schema_input_type=written)
 
 
-Duration = Annotated[float, from_text(parse_duration)]
-Size = Annotated[int, from_text(parse_size)]
-HeadSize = Annotated[int, from_text(parse_head_size)]
-Share = Annotated[float, from_text(parse_share)]
-Ordinal = Annotated[int, from_text(parse_ordinal)]
+_DurationText = Annotated[str, Field(pattern=rf"^({_DURATION_PART.pattern})+$|\$\{{", examples=["500ms", "1m30s"])]
+
+Duration = Annotated[float, from_text(parse_duration, _DurationText)]
+Size = Annotated[int, from_text(parse_size, int | str)]
+HeadSize = Annotated[int, from_text(parse_head_size, int | str)]
+Share = Annotated[float, from_text(parse_share, float | str)]
+Ordinal = Annotated[int, from_text(parse_ordinal, int | str)]
 ResourceName = Annotated[str, AfterValidator(parse_resource)]
 WatchableName = Annotated[str, AfterValidator(parse_watchable)]
 Namespace = Annotated[str, AfterValidator(parse_namespace)]

@@ -1,11 +1,11 @@
 """The section `reactions`: whose controllers are timed, and how long each step may take."""
 
-from typing import Any, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import model_validator
+from pydantic import BeforeValidator
 
 from watchslo.config.sections.section import ConfigSection
-from watchslo.config.values import Duration, ResourceName
+from watchslo.config.values import Duration, parse_reactions
 
 
 class ReactionThresholdsConfig(ConfigSection):
@@ -35,11 +35,7 @@ class ReactionsConfig(ConfigSection):
     `reactions: {resources: VALUE}`.
     """
 
-    resources: Literal["auto", "none"] | tuple[ResourceName, ...] = "auto"
-    thresholds: ReactionThresholdsConfig = ReactionThresholdsConfig()
+    short_for: ClassVar = "resources"
 
-    @model_validator(mode="before")
-    @classmethod
-    def _expand(cls, value: Any) -> Any:
-        """Accept the resources alone."""
-        return {"resources": value} if isinstance(value, str | list | tuple) else value
+    resources: Annotated[Literal["auto", "none"] | tuple[str, ...], BeforeValidator(parse_reactions)] = "auto"
+    thresholds: ReactionThresholdsConfig = ReactionThresholdsConfig()

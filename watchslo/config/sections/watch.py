@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Mapping
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -66,8 +66,10 @@ class WatchConfig(ConfigSection):
 
     `page_size` is in objects. `inventory` keeps the revision of each object, to count what a gap hid. `hops` measures
     hops also while the watch is not late. `reference` opens a second watch, of whole objects, to see how much later
-    these arrive.
+    these arrive. A resource alone, as in `watch: [pods]`, is short for its mapping.
     """
+
+    short_for: ClassVar = "resource"
 
     resource: WatchableName
     name: Text | None = None
