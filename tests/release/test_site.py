@@ -11,7 +11,7 @@ import pytest
 
 from tools.release import archive
 from tools.release.checkout import Checkout
-from tools.site.markdown import resolved
+from tools.site.markdown import FURTHER_PAGES, resolved
 
 ROOT = Path(__file__).parents[2]
 SITE_PYTHON = ROOT / ".cache/site/bin/python"
@@ -57,7 +57,9 @@ def named(page: Path) -> str:
 
 def test_every_page_is_there_and_can_be_searched(files: dict[str, bytes], checkout: Checkout) -> None:
     docs = checkout.folder / "docs"
-    wanted = {named(page.relative_to(docs)) for page in docs.rglob("*.md")}
+    wanted = {named(page.relative_to(docs)) for page in docs.rglob("*.md")} | {
+        named(Path(page)) for page in FURTHER_PAGES
+    }
     assert len(wanted) > 50
     assert wanted | {"404.html", "sitemap.xml"} <= files.keys()
     found = json.loads(files["search/search_index.json"])["docs"]
@@ -90,6 +92,14 @@ def test_links_into_the_repository_lead_to_files_of_this_version(pages: dict[str
                 assert path.is_dir() if kind == "tree" else path.is_file(), link
                 seen.add(kind)
     assert seen == {"blob", "tree"}
+
+
+def test_every_page_can_be_edited(pages: dict[str, Page], checkout: Checkout) -> None:
+    edit = f"{checkout.project['urls']['Source']}/edit/main/"
+    for name, page in pages.items():
+        sources = {link.removeprefix(edit) for link in page.links if link.startswith(edit)}
+        assert [(checkout.folder / source).is_file() for source in sources] == [True], name
+        assert name in {named(Path(source.removeprefix("docs/"))) for source in sources}
 
 
 def test_pages_load_nothing_from_other_servers(pages: dict[str, Page]) -> None:

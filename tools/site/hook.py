@@ -1,4 +1,4 @@
-"""The hook of mkdocs: navigation from docs/README.md and CONTRIBUTING.md, links and pictures of other files."""
+"""The hook of mkdocs: navigation by docs/README.md and CONTRIBUTING.md, pages and pictures outside of docs, links."""
 
 import os
 import sys
@@ -13,53 +13,48 @@ sys.path.append(str(ROOT))  # mkdocs runs in an environment of its own, which do
 
 from tools.site import markdown as rules  # noqa: E402
 
-DOCS = "docs"
 PICTURES = (".png", ".svg")
-INDEX = "README.md"
 CONTRIBUTING = "CONTRIBUTING.md"
-RUNBOOKS = "runbooks"
 
 
 def on_config(config: Any) -> Any:
     """Take the sections of the index as navigation, then the contributors' pages, then the runbooks."""
     docs = Path(config["docs_dir"])
-    pages = sorted(str(path.relative_to(docs)) for path in (docs / RUNBOOKS).glob("*.md"))
-    runbooks = [page for page in pages if page != f"{RUNBOOKS}/{INDEX}"]
-    contributors = rules.inside((ROOT / CONTRIBUTING).read_text(), CONTRIBUTING, DOCS)
-    further = {"Contribute": contributors, "Runbooks": [f"{RUNBOOKS}/{INDEX}", *runbooks]}
-    sections = rules.sections((docs / INDEX).read_text()) | further
-    listed: set[str] = {INDEX}
-    nav: list[Any] = [{"Documentation": INDEX}]
-    for title, pages in sections.items():
-        left = [page for page in pages if page not in listed and (title == "Runbooks" or RUNBOOKS not in page)]
-        listed.update(left)
-        nav.append({title: left})
-    config["nav"] = nav
+    sections = rules.sections((docs / rules.INDEX).read_text(), rules.repository_path(rules.INDEX))
+    contributors = rules.linked_pages((ROOT / CONTRIBUTING).read_text(), CONTRIBUTING)
+    runbooks = sorted(str(page.relative_to(docs)) for page in (docs / rules.RUNBOOKS).glob("*.md"))
+    runbooks.sort(key=lambda page: not page.endswith(rules.INDEX))
+    further = {"Contribute": {"": contributors}, "Runbooks": {"": runbooks}}
+    config["nav"] = [{"Documentation": rules.INDEX}, *rules.navigation(sections | further)]
     config["mdx_configs"]["toc"]["slugify"] = rules.slug
     return config
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Add the pictures outside of docs that pages show; they keep their paths in the repository."""
+    """Add pages outside of docs, and the pictures there that pages show; they keep their paths in the repository."""
+    for path in rules.FURTHER_PAGES:
+        files.append(File.generated(config, path, abs_src_path=str(ROOT / path)))
     for page in files.documentation_pages():
         text = Path(page.abs_src_path).read_text()
-        for path in rules.outside(text, f"{DOCS}/{page.src_uri}", DOCS):
-            if path.endswith(PICTURES) and files.get_file_from_path(path) is None:
+        for path in rules.linked(text, rules.repository_path(page.src_uri)):
+            outside = path.endswith(PICTURES) and rules.site_path(path) is None
+            if outside and files.get_file_from_path(path) is None:
                 files.append(File.generated(config, path, abs_src_path=str(ROOT / path)))
     return files
 
 
 def on_page_markdown(text: str, page: Any, config: Any, **_: Any) -> str:
-    """Convert a page, and let its links to files outside of docs lead to the repository at this version."""
+    """Convert a page. Its links to files outside of the site lead to the repository at this version."""
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     repository = config["repo_url"].rstrip("/")
+    source = rules.repository_path(page.file.src_uri)
+    page.edit_url = f"{repository}/{config['edit_uri']}{source}"
 
-    def address(path: str) -> str | None:
-        if path.startswith(f"{DOCS}/"):
-            return None
-        if path.endswith(PICTURES):
-            return os.path.relpath(path, Path(page.file.src_uri).parent)
+    def address(path: str) -> str:
+        inside = rules.site_path(path) or (path if path.endswith(PICTURES) else None)
+        if inside is not None:
+            return os.path.relpath(inside, Path(page.file.src_uri).parent)
         kind = "tree" if (ROOT / path).is_dir() else "blob"
         return f"{repository}/{kind}/v{version}/{path}"
 
-    return rules.converted(rules.link_outside(text, f"{DOCS}/{page.file.src_uri}", address))
+    return rules.converted(rules.with_links(text, source, address))
