@@ -277,7 +277,7 @@ class DomainStatus(ApiPart, frozen=True, kw_only=True):
     """One revision clock; `interval` is the width of the newest commit interval, `reads` and `bursts` are counts.
 
     `resolution` is the median round trip of the fastest apiserver's ticks, or how precisely revisions that are times
-    date events, if that is better: shorter latencies cannot be distinguished. `medianRoundTrip` is its former name.
+    date events, if that is better: shorter latencies cannot be measured. `medianRoundTrip` is its former name.
     `hidden` is what ticks hid of a P99 of the last minute, in seconds. `kind` says what revisions are: sequence,
     timestamp, kine or unknown.
     """

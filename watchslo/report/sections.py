@@ -337,7 +337,7 @@ def _explanations(report: IncidentReport) -> tuple[str, ...]:
     curve = (
         f"{percentile(quantile)}: of the events of a minute, {100 * quantile:.6g}% were at most this late. The line is "
         "the best estimate; the band shows proven bounds, which need no statistics. There is no estimate where "
-        "latencies were shorter than the round trip of a read, because such latencies cannot be distinguished."
+        "latencies were shorter than the round trip of a read, because such latencies cannot be measured."
     )
     minute = (
         "A minute is bad if its quantile was over the threshold, or if the watch withheld events or was down for "

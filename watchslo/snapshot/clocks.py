@@ -67,7 +67,7 @@ class DomainReading:
     """One revision clock: the resources it ticks on, the newest revision, the width of the newest commit interval.
 
     `resolution` is the median round trip of the fastest apiserver's ticks in seconds, or how precisely revisions
-    that are times date events, if that is better: shorter latencies cannot be distinguished. It is None before the
+    that are times date events, if that is better: shorter latencies cannot be measured. It is None before the
     first tick. `hidden` is what ticks hid of a P99 of the last minute, in seconds. `reads` are consistent reads
     that are no ticks, by their use, `bursts` the bursts that began, by their reason, and `burst_ticks` the ticks
     that were sent in them.

@@ -347,7 +347,7 @@ def _undecided(of: Assessment) -> Sentence:
 
 
 def _good(of: Assessment) -> Sentence:
-    """Say how many watches the verdict is based on, and up to where latencies look alike."""
+    """Say how many watches the verdict is based on, and which latencies are too short to be measured."""
     text, figures = _connected(of) if of.of(Condition.CONNECTED) else _well(of.measurable)
     if aside := len(of.lines) - len(of.measurable):
         figures = _both(figures, f"{counted(aside, 'other watch')} cannot be measured")
@@ -356,8 +356,8 @@ def _good(of: Assessment) -> Sentence:
     figures = _both(_both(figures, _slowest(of)), _unusual(of))
     if not (coarse := _coarse(of)):
         return text, figures, None
-    ticks = f"ticks take {duration(coarse)}, and latencies below that look alike"
-    return f"{text.removesuffix('.')}, but short latencies cannot be measured now.", _both(ticks, figures), None
+    text = f"{text.removesuffix('.')}, but latencies below {duration(coarse)} cannot be measured now."
+    return text, _both("ticks take as long", figures), None
 
 
 def _slowest(of: Assessment) -> str:

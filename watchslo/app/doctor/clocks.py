@@ -48,7 +48,7 @@ def clock_findings(results: Sequence[ClockResult], threshold: float) -> Iterator
             yield found(
                 "ticks",
                 f"A tick through {name} takes {duration(trip)}, and the threshold is {duration(threshold)}: shorter "
-                "latencies cannot be distinguished.",
+                "latencies cannot be measured.",
                 "Measure from nearer to the apiservers, or raise `objective.threshold`.",
             )
     fine = [trip for trip in trips.values() if trip <= COARSE_SHARE * threshold]

@@ -43,7 +43,7 @@ def _slow(config: Config, builder: AlertBuilder) -> Alert:
         impact="Writes and consistent reads may be slow for all clients",
         summary=f"a revision clock{builder.in_cluster} is too slow to judge the objective.",
         description=(
-            "Latencies below {{ $value | humanizeDuration }} cannot be distinguished, because ticks take that long "
+            "Latencies below {{ $value | humanizeDuration }} cannot be measured, because ticks take that long "
             f"through every apiserver that {builder.worst_instance('watchslo_clock_resolution_seconds{PLACE}')} "
             f"reaches. That is more than {COARSE_SHARE:.0%} of the threshold."
         ),

@@ -49,7 +49,7 @@ CLOCK = (
     ),
     gauge(
         "clock_resolution_seconds",
-        "Latencies below so many seconds cannot be distinguished: the median round trip of the fastest apiserver's "
+        "Latencies below so many seconds cannot be measured: the median round trip of the fastest apiserver's "
         "ticks, or the precision of revisions that are times.",
         basic=per_domain(lambda d: d.resolution),
     ),
