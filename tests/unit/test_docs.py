@@ -15,6 +15,7 @@ import yaml
 from tests.support.newcomer import documented_commands
 from tools.docs.pages import PAGES as GENERATED
 from watchslo.config.loading import load
+from watchslo.snapshot import Cause
 
 ROOT = Path(__file__).parents[2]
 BUILT = re.compile(r"(?:^|/)(?:\.|node_modules/|mutants/|dist/)")
@@ -24,6 +25,12 @@ YAML = re.compile(r"```yaml\n(.*?)```", re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)")
 HEADING = re.compile(r"^#{1,6} (.+?)\s*$", re.MULTILINE)
 FENCE = re.compile(r"^( *)```.*?^\1```$", re.DOTALL | re.MULTILINE)
+
+TABLE = re.compile(r"(?:^\|.*\n)+", re.MULTILINE)
+CELL = re.compile(r"(?<!\\)\|")
+FIRST_CELL = re.compile(r"^\| ([^|`]+?) \|", re.MULTILINE)
+COST = re.compile(r"[\d.,]+ (?:µs|MiB)")
+SELF_CHECKS = ROOT / "tests/golden/self-checks.txt"
 
 
 def blocks() -> list[str]:
@@ -113,6 +120,38 @@ def test_every_page_of_the_documentation_is_in_its_index() -> None:
     }
     pages = {page for page in PAGES if page.is_relative_to(index.parent)} - set((ROOT / "docs/runbooks").iterdir())
     assert pages - {index} - linked == set()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_rows_of_a_table_have_as_many_cells_as_its_head(page: Path) -> None:
+    tables = TABLE.findall(prose(page))
+    widths = [{len(CELL.findall(row)) for row in table.splitlines()} for table in tables]
+    assert [table for table, found in zip(tables, widths, strict=True) if len(found) > 1] == []
+
+
+def test_terms_of_the_glossary_are_sorted_and_defined_once() -> None:
+    terms = [term.lower() for term in FIRST_CELL.findall((ROOT / "docs/glossary.md").read_text())][1:]
+    assert len(terms) > 30
+    assert terms == sorted({*terms})
+
+
+def test_each_cause_has_a_row_in_the_table_of_causes() -> None:
+    table = (ROOT / "docs/causes.md").read_text().partition("## The table")[2].partition("\n## ")[0]
+    assert sorted(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == sorted(Cause)
+
+
+def test_each_self_check_has_a_row_in_the_table_of_the_page() -> None:
+    documented = {*FIRST_CELL.findall((ROOT / "docs/page.md").read_text())}
+    shown = re.findall(r"^([A-Z][a-z]+(?: [a-z]+)?): (?:good|bad|unknown)\.", SELF_CHECKS.read_text(), re.MULTILINE)
+    assert "Storage" in shown
+    assert {*shown} - documented == set()
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/operations.md"])
+def test_figures_of_cpu_and_memory_are_those_of_the_page_of_costs(name: str) -> None:
+    figures, measured = ({*COST.findall((ROOT / page).read_text())} for page in (name, "docs/performance.md"))
+    assert figures
+    assert figures - measured == set()
 
 
 @pytest.mark.parametrize("name", GENERATED)
