@@ -12,10 +12,9 @@ FURTHER_PAGES = ("deploy/README.md", "dashboards/README.md")
 
 FENCE = re.compile(r"^ *```")
 ITEM = re.compile(r"^(?:- |\d+\. )")
-ORDERED = re.compile(r"^\d+\. ")
 LINK = re.compile(r"\]\((?!\w+:)(?P<path>[^)#\s]+)(?P<anchor>#[^)]*)?\)")
 HEADING = re.compile(r"^(?P<level>##|###) (?P<title>.+)$")
-INDENT = "   "  # of what belongs to an item of an ordered list; mkdocs wants one column more
+INDENT = "    "  # of what belongs to an item, for mkdocs; for GitHub, as much as the item's marker
 
 
 def slug(heading: str, separator: str) -> str:
@@ -30,16 +29,17 @@ def converted(text: str) -> str:
 
 
 def _lines(lines: list[str]) -> Iterator[str]:
-    code = in_ordered = False
-    previous = ""
+    code = False
+    previous = marker = ""
     for line in lines:
+        if not code and line and not line[0].isspace():
+            marker = found[0] if (found := ITEM.match(line)) else ""
         if FENCE.match(line):
             code = not code
         elif not code and ITEM.match(line) and previous and not ITEM.match(previous) and not previous[0].isspace():
             yield ""
-        if not code and line and not line[0].isspace():
-            in_ordered = bool(ORDERED.match(line))
-        yield f" {line}" if in_ordered and line.startswith(INDENT) else line
+        own = " " * len(marker)
+        yield line.replace(own, INDENT, 1) if marker and line.startswith(own) else line
         previous = line
 
 

@@ -35,7 +35,7 @@ def test_anchors_are_those_of_github(heading: str, anchor: str) -> None:
     [
         ("text\n- one\n- two\n", "text\n\n- one\n- two\n"),
         ("**Title**\n1. one\n2. two", "**Title**\n\n1. one\n2. two"),
-        ("- one\n  more\n- two\n", "- one\n  more\n- two\n"),
+        ("- one\n  more\n- two\n", "- one\n    more\n- two\n"),
         ("```\ntext\n- one\n```\n", "```\ntext\n- one\n```\n"),
     ],
 )
@@ -46,6 +46,12 @@ def test_list_directly_below_a_paragraph_gets_a_blank_line(page: str, shown: str
 def test_code_within_an_item_is_indented_further() -> None:
     page = "1. do\n\n   ```\n   a\n     b\n   ```\n2. then\n   more\n\nend\n   no item\n"
     shown = "1. do\n\n    ```\n    a\n      b\n    ```\n2. then\n    more\n\nend\n   no item\n"
+    assert converted(page) == shown
+
+
+def test_list_within_an_item_is_indented_further() -> None:
+    page = "- one:\n  - a\n    more\n\n  end\n\n```yaml\nwatch:\n  - resource: pods\n```\n"
+    shown = "- one:\n    - a\n      more\n\n    end\n\n```yaml\nwatch:\n  - resource: pods\n```\n"
     assert converted(page) == shown
 
 
