@@ -11,11 +11,12 @@ The metrics that `/metrics` exposes, in Prometheus' text format, OpenMetrics or 
 Generated from the code (`make docs`). The [glossary](glossary.md) explains the terms.
 
 - `metrics: basic`, the default, has at most 50 series per watch: those that objectives and alerts need. Labels and
-  metrics after *full:* need `metrics: full`; `/api/v1/status` has them in both cases. Additional
-  series are: one for each threshold that is not yet an `le`; the histograms `watchslo_creation_to_watch_seconds`, and
-  `watchslo_representation_delay_seconds` for a watch with `reference`; 2 for
-  the headroom of a busy watch (metrics named `watchslo_watch_headroom_*`); and for a watch that is late enough to be
-  probed, a histogram for each of two hops and 2 for the age of its cache.
+  metrics after *full:* need `metrics: full`; `/api/v1/status` has them in both cases. Additional series are:
+  - one for each threshold that is not yet an `le`;
+  - the histograms `watchslo_creation_to_watch_seconds`, and `watchslo_representation_delay_seconds` for a watch with
+    `reference`;
+  - 2 for the headroom of a busy watch (metrics named `watchslo_watch_headroom_*`);
+  - for a watch that is late enough to be probed, a histogram for each of two hops, and 2 for the age of its cache.
 - `mode: node` is for instances with ticks that are too slow for quantiles. It has the metrics with a mark under
   *Node*, with the same labels unless that column names others: at most 40 series for one watch at one apiserver.
   Their values are counted or proven.
