@@ -6,7 +6,6 @@ import re
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from tests.unit.report.incidents import BEGIN_WALL, QUIET, bodies
 from watchslo.app import report as command
 from watchslo.app.http_endpoint import DaemonCredentials
 from watchslo.app.report import ReportOptions, period_of
-from watchslo.errors import ConfigError, ConnectError, WatchsloError
+from watchslo.errors import ConfigError, ConnectError
 from watchslo.report.brief import as_brief
 from watchslo.report.html import as_html
 from watchslo.report.markdown import as_markdown
