@@ -356,8 +356,9 @@ def _good(of: Assessment) -> Sentence:
     figures = _both(_both(figures, _slowest(of)), _unusual(of))
     if not (coarse := _coarse(of)):
         return text, figures, None
-    text = f"{text.removesuffix('.')}, but latencies below {duration(coarse)} cannot be measured now."
-    return text, _both("ticks take as long", figures), None
+    about = duration(float(f"{coarse:.0e}"))  # one digit: screen readers announce each change of the headline
+    text = f"{text.removesuffix('.')}, but latencies below about {about} cannot be measured now."
+    return text, _both(f"ticks take {duration(coarse)}", figures), None
 
 
 def _slowest(of: Assessment) -> str:
