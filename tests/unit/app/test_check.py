@@ -216,7 +216,7 @@ def test_message_of_an_apiserver_is_shown_as_it_is_also_while_the_start_waits(
     """It is no markup; and a user can fix what it says within the half minute of waiting."""
     cluster.failures["*", "*"] = replace(because_of(Reason.REFUSED), message=said)
     printed = ask()
-    assert (printed.code, said in printed.text) == (2, True)
+    assert (printed.code, said in printed.text) == (3, True)
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setattr("watchslo.app.measurement.Progress", AtOnce)
     assert said in ask().errors
