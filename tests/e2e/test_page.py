@@ -187,6 +187,9 @@ def is_accessible_at_all_sizes(chromium: Browser, daemon: Daemon, request: pytes
             assert other.barriers() == [], name
             overflow = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
             assert other.page.evaluate(overflow) <= 0, f"{name}: scrolls sideways"
+            captions = "[...document.querySelectorAll('#charts figcaption > *')]"
+            cut_off = other.page.evaluate(f"{captions}.filter((one) => one.scrollWidth > one.clientWidth).length")
+            assert cut_off == 0, f"{name}: cuts off a caption"
             picture(other, name, request, folder)
             assert other.complaints == []
 

@@ -28,7 +28,7 @@ from watchslo.snapshot import (
 from watchslo.timeline import condition
 from watchslo.timeline.condition import BAD, Condition, WatchCondition
 from watchslo.timeline.explanation import labelled
-from watchslo.timeline.figure import bounds_text, estimate_text
+from watchslo.timeline.figure import bounds_text, estimate_text, proven_text
 from watchslo.timeline.format import ABSENT, duration, duration_text
 from watchslo.timeline.timeline import Account
 
@@ -59,8 +59,8 @@ def _marked_condition(line: WatchLine) -> str:
 
 
 def _caption(line: WatchLine) -> str:
-    marked = _marked_condition(line)
-    return f"{estimate_text(line.judged)}, {bounds_text(line.judged)}: {marked}" if line.judged else marked
+    figures = (estimate_text(line.judged), proven_text(line.judged)) if line.judged else ()
+    return " · ".join((_marked_condition(line), *figures))
 
 
 def _watch_cells(line: WatchLine) -> tuple[str, ...]:

@@ -78,7 +78,7 @@ async def test_feed_sends_full_then_delta(feed: Feed) -> None:
     (pods,) = then["data"]["watches"]
     assert (pods["key"], pods["caption"], pods["bad"]) == (
         "pods@service",
-        "62.5 ms, proven 10 ms to ∞: within (95%)",
+        "within (95%) · 62.5 ms · proven 10 ms to ∞",
         False,
     )
     assert (pods["cells"][0], pods["cells"][12]) == ("pods", "1 s")
