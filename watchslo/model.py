@@ -1,6 +1,6 @@
 """Values that all parts of watchslo share: resources, readings, and bounds of latencies."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -49,6 +49,12 @@ def apiserver_text(name: str, *, is_first: bool = False) -> str:
     """
     article = "The" if is_first else "the"
     return f"{article} apiserver" if name == SERVICE else name
+
+
+def shared_port(names: Iterable[str]) -> str:
+    """Return the port that all these apiservers share, as `:6443`; it is empty if they differ. `SERVICE` has none."""
+    ports = {name[name.rfind(":") :] for name in names if name != SERVICE}
+    return ports.pop() if len(ports) == 1 else ""
 
 
 def resource_key(plural: str, group: str) -> str:

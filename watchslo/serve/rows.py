@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from watchslo.api.feed import ApiserverLine, ClientLine, ReactionLine, WatchLine
 from watchslo.api.part import part_of
 from watchslo.api.status import ClientStatus, QuantileStatus, ReactionStatus
-from watchslo.model import resource_key
+from watchslo.model import resource_key, shared_port
 from watchslo.serve.tables import client_lines, reaction_cells, shown_reactions
 from watchslo.snapshot import (
     ApiserverReading,
@@ -63,10 +63,10 @@ def _caption(line: WatchLine) -> str:
     return " · ".join((_marked_condition(line), *figures))
 
 
-def _watch_cells(line: WatchLine) -> tuple[str, ...]:
+def _watch_cells(line: WatchLine, port: str) -> tuple[str, ...]:
     return (
         line.watch,
-        line.apiserver,
+        line.apiserver.removesuffix(port),
         shown_condition(line),
         estimate_text(line.p50),
         estimate_text(line.judged),
@@ -85,11 +85,11 @@ def _watch_cells(line: WatchLine) -> tuple[str, ...]:
     )
 
 
-def _apiserver_cells(line: ApiserverLine) -> tuple[str, ...]:
+def _apiserver_cells(line: ApiserverLine, port: str) -> tuple[str, ...]:
     behind = f" ({line.peers} behind this address)" if (line.peers or 1) > 1 else ""
     short = ", too short" if line.fits is False else ""
     return (
-        line.name,
+        line.name.removesuffix(port),
         f"{line.version or ABSENT}{behind}",
         UNWATCHED.get(line.role, f"{line.open} of {line.watches}"),
         line.failure or duration_text(line.tick),
@@ -125,12 +125,18 @@ def time_of(wall: float) -> datetime:
 def watches(account: Account) -> dict[str, WatchLine]:
     """Return the rows of all watches by their keys."""
     domains = {domain.name: domain for domain in account.snapshot.domains}
-    made = (watch_line(line, domains.get(line.watch.domain)) for line in account.lines)
+    port = _port(account.snapshot)
+    made = (watch_line(line, domains.get(line.watch.domain), port) for line in account.lines)
     return {line.key: line for line in made}
 
 
-def watch_line(line: WatchCondition, domain: DomainReading | None) -> WatchLine:
-    """Return the row of one watch, whose clock is None if it is gone."""
+def _port(snapshot: Snapshot) -> str:
+    """Return the port that the cells leave out, because all apiservers share it."""
+    return shared_port(apiserver.name for apiserver in snapshot.apiservers)
+
+
+def watch_line(line: WatchCondition, domain: DomainReading | None, port: str = "") -> WatchLine:
+    """Return the row of one watch, whose clock is None if it is gone; its cells leave out the port."""
     watch, received = line.watch, line.watch.received
     newest = domain.revision if domain and domain.kind is StorageKind.SEQUENCE else None
     known = newest is not None and received.revision is not None and watch.membership == "member"
@@ -164,7 +170,7 @@ def watch_line(line: WatchCondition, domain: DomainReading | None) -> WatchLine:
         caption="",
         cells=(),
     )
-    return replace(made, caption=_caption(made), cells=_watch_cells(made))
+    return replace(made, caption=_caption(made), cells=_watch_cells(made, port))
 
 
 def figure(quantile: QuantileReading | None) -> QuantileStatus | None:
@@ -187,10 +193,11 @@ def clients(snapshot: Snapshot) -> list[ClientLine]:
 
 def apiservers(snapshot: Snapshot) -> list[ApiserverLine]:
     """Return the rows of all apiservers, in the order of the snapshot."""
-    return [_apiserver(apiserver, snapshot) for apiserver in snapshot.apiservers]
+    port = _port(snapshot)
+    return [_apiserver(apiserver, snapshot, port) for apiserver in snapshot.apiservers]
 
 
-def _apiserver(apiserver: ApiserverReading, snapshot: Snapshot) -> ApiserverLine:
+def _apiserver(apiserver: ApiserverReading, snapshot: Snapshot, port: str) -> ApiserverLine:
     watches = [watch for watch in snapshot.watches if watch.apiserver == apiserver.name]
     tickers = [ticker for domain in snapshot.domains for ticker in domain.tickers if ticker.apiserver == apiserver.name]
     behind = [watch.cache.behind_peers for watch in watches if watch.cache.behind_peers is not None]
@@ -218,7 +225,7 @@ def _apiserver(apiserver: ApiserverReading, snapshot: Snapshot) -> ApiserverLine
         causes=tuple(sorted({cause.cause for cause in snapshot.causes if cause.apiserver == apiserver.name})),
         cells=(),
     )
-    return replace(made, cells=_apiserver_cells(made))
+    return replace(made, cells=_apiserver_cells(made, port))
 
 
 def _slowest(tickers: Iterable[TickerReading]) -> float | None:

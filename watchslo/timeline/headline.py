@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from statistics import median
 
-from watchslo.model import apiserver_text
+from watchslo.model import apiserver_text, shared_port
 from watchslo.snapshot import (
     ApiserverReading,
     ApiserverRole,
@@ -112,6 +112,10 @@ class Assessment:
         """The watches without those that are set aside, because their revisions are no numbers."""
         return [line for line in self.lines if line.watch.measurable]
 
+    def short(self, name: str) -> str:
+        """Return the name of a watch or an apiserver, without a port that all apiservers share."""
+        return name.removesuffix(shared_port(apiserver.name for apiserver in self.snapshot.apiservers))
+
     @property
     def clocks(self) -> list[DomainReading]:
         """The clocks that date watches; all of them if there are no watches yet."""
@@ -170,16 +174,15 @@ def headline(assessment: Assessment) -> Headline:
 def _each_apiserver(of: Assessment) -> str:
     """Say of each apiserver whether all is well there, or since when not; nothing if they do not differ.
 
-    A port that all share is left out. Of many apiservers, only the bad ones are named.
+    Of many apiservers, only the bad ones are named.
     """
     names = [apiserver.name for apiserver in of.snapshot.apiservers if apiserver.watched]
     found = {name: [line for line in of.lines if line.watch.apiserver == name] for name in names}
     silent = {apiserver.name: [of.now_wall - (apiserver.unresponsive_for or 0.0)] for apiserver in of.silent}
-    is_port_shared = len({name.rpartition(":")[2] for name in names}) == 1
     bad, others = [], []
     for name, lines in found.items():
         since_walls = [*(line.since_wall for line in lines if line.condition in BAD), *silent.get(name, [])]
-        shown = name.rpartition(":")[0] if is_port_shared else apiserver_text(name)
+        shown = of.short(apiserver_text(name))
         if since_walls:
             bad.append(f"{shown} ✗ {since(min(since_walls), of.now_wall)}")
         elif lines:
@@ -226,7 +229,8 @@ def _unresponsive(of: Assessment) -> Iterator[BadSentence]:
         text = f"None of the {watched} apiservers answers"
     else:
         verb, what = ("refuse", "connections") if refuses else ("answer", "nothing")
-        text = f"{some_of([_placed(apiserver) for apiserver in silent])} {verb}{'s' if len(silent) == 1 else ''} {what}"
+        subject = some_of([of.short(apiserver_text(apiserver.name, is_first=True)) for apiserver in silent])
+        text = f"{subject} {verb}{'s' if len(silent) == 1 else ''} {what}"
     names = {apiserver.name for apiserver in silent}
     count = sum(line.watch.apiserver in names for line in of.lines)
     watches = counted(count, "watch") if count else "any watch"
@@ -238,23 +242,20 @@ def _unresponsive(of: Assessment) -> Iterator[BadSentence]:
     yield f"{text} {since(began, of.now_wall)}", f"{effect}{rest}{gone}", began
 
 
-def _placed(apiserver: ApiserverReading) -> str:
-    return apiserver_text(apiserver.name, is_first=True)
-
-
 def _late(of: Assessment) -> Iterator[BadSentence]:
     """Say which watches are late and since when, with the figures of the worst."""
     if late := of.of(Condition.LATE):
         worst = sorted(late, key=_estimate, reverse=True)[:NAMED]
-        figures = [_figures(late[0])] if len(late) == 1 else [f"{line.name}: {_figures(line)}" for line in worst]
-        text = f"{_named(late, of.lines)}: late{_since(late, of.now_wall)}"
+        named = [f"{of.short(line.name)}: {_figures(line)}" for line in worst]
+        figures = named if len(late) > 1 else [_figures(late[0])]
+        text = f"{_named(late, of)}: late{_since(late, of.now_wall)}"
         yield text, "; ".join(figures), late[0].since_wall
 
 
 def _stalled(of: Assessment) -> Iterator[BadSentence]:
     if stalled := of.of(Condition.STALLED):
         longest = max(line.watch.audit.stalled_for or 0.0 for line in stalled)
-        text = f"{_named(stalled, of.lines)}: no events delivered{_since(stalled, of.now_wall)}"
+        text = f"{_named(stalled, of)}: no events delivered{_since(stalled, of.now_wall)}"
         yield text, f"oldest undelivered event: {duration(longest)} ago", stalled[0].since_wall
 
 
@@ -317,7 +318,7 @@ def _closed(of: Assessment) -> Sentence:
     waits = all(line.condition is Condition.CLOSED and of.now_wall - began < CLOSED_SECONDS for line in closed)
     does = "wait to reopen" if waits and not any(map(_is_down, closed)) else "cannot be kept open"
     text = f"{len(closed)} of {counted(len(of.lines), 'watch')} {does}{_since(closed, of.now_wall)}"
-    failure, names = closed[0].watch.session.last_failure, some_of([line.name for line in closed])
+    failure, names = closed[0].watch.session.last_failure, some_of([of.short(line.name) for line in closed])
     why = FORBIDDEN_AUDIT if closed[0].watch.up else failure.message if failure else ""
     return text, f"{names}. {why}".rstrip(), began
 
@@ -339,16 +340,16 @@ def _caused(of: Assessment) -> Sentence:
 def _undecided(of: Assessment) -> Sentence:
     """Say which watches are neither proven late nor in time, with the widest bounds."""
     undecided = of.of(Condition.UNDECIDED)
-    text = f"No watch is proven late, but {_named(undecided, of.lines)} cannot be judged."
+    text = f"No watch is proven late, but {_named(undecided, of)} cannot be judged."
     widest = max(undecided, key=lambda line: line.judged.upper if line.judged else 0.0)
     assert widest.judged is not None
     bounds = f"{percentile(widest.judged.q)} bounds {between(widest.judged)}"
-    return text, f"{widest.name}: {bounds}, threshold {_threshold(undecided)}", None
+    return text, f"{of.short(widest.name)}: {bounds}, threshold {_threshold(undecided)}", None
 
 
 def _good(of: Assessment) -> Sentence:
     """Say how many watches the verdict is based on, and which latencies are too short to be measured."""
-    text, figures = _connected(of) if of.of(Condition.CONNECTED) else _well(of.measurable)
+    text, figures = _connected(of) if of.of(Condition.CONNECTED) else _well(of)
     if aside := len(of.lines) - len(of.measurable):
         figures = _both(figures, f"{counted(aside, 'other watch')} cannot be measured")
     if of.last_bad_wall is not None:
@@ -368,7 +369,7 @@ def _slowest(of: Assessment) -> str:
         if line.watch.behind_fastest:
             behind[line.watch.apiserver].append(line.watch.behind_fastest.p50)
     seconds, name = max(((median(found), name) for name, found in behind.items()), default=(0.0, ""))
-    return f"{name} delivers {duration(seconds)} later than the fastest" if seconds >= MUCH_SECONDS else ""
+    return f"{of.short(name)} delivers {duration(seconds)} later than the fastest" if seconds >= MUCH_SECONDS else ""
 
 
 def _unusual(of: Assessment) -> str:
@@ -378,7 +379,7 @@ def _unusual(of: Assessment) -> str:
         usual = of.usual.get((line.watch.apiserver, line.watch.watch))
         times[line.watch.apiserver].append(line.p50.estimate / usual if usual and line.p50 else 1.0)
     most, name = max(((median(found), name) for name, found in times.items()), default=(1.0, ""))
-    return f"{apiserver_text(name)} takes {most:.0f} times as long as usual" if most >= UNUSUAL else ""
+    return f"{of.short(apiserver_text(name))} takes {most:.0f} times as long as usual" if most >= UNUSUAL else ""
 
 
 def _connected(of: Assessment) -> tuple[str, str]:
@@ -390,14 +391,15 @@ def _connected(of: Assessment) -> tuple[str, str]:
     return f"{text}{' and '.join(found) or 'nothing proven late or violated'} in the last {hour.span}.", ""
 
 
-def _well(lines: Sequence[WatchCondition]) -> tuple[str, str]:
+def _well(of: Assessment) -> tuple[str, str]:
+    lines = of.measurable
     count = Counter(line.condition for line in lines)
     within, idle = count[Condition.WITHIN], count[Condition.IDLE]
     if not within:
         return _idle(idle, len(lines)), ""
     goal = _threshold(lines)
     if within == len(lines):
-        subject = f"{lines[0].name} is" if len(lines) == 1 else f"All {counted(within, 'watch')} are"
+        subject = f"{of.short(lines[0].name)} is" if len(lines) == 1 else f"All {counted(within, 'watch')} are"
         return f"{subject} within {goal}.", ""
     rest = [f"{idle:,} idle"] if idle else []
     unknown = len(lines) - within - idle
@@ -451,11 +453,11 @@ def _both(*parts: str) -> str:
     return "; ".join(filter(None, parts))
 
 
-def _named(some: Sequence[WatchCondition], lines: Sequence[WatchCondition]) -> str:
+def _named(some: Sequence[WatchCondition], of: Assessment) -> str:
     """Return the names of a few watches, or the number of many."""
     if len(some) <= NAMED:
-        return some_of([line.name for line in some])
-    return f"{len(some):,} of {counted(len(lines), 'watch')}"
+        return some_of([of.short(line.name) for line in some])
+    return f"{len(some):,} of {counted(len(of.lines), 'watch')}"
 
 
 def _since(some: Sequence[WatchCondition], now_wall: float) -> str:

@@ -101,4 +101,4 @@ def test_headline_compares_with_the_hour_before_the_last_five_minutes() -> None:
         p50 = QuantileReading(0.5, 0.0, 0.004 if number < 70 else 0.06, 0.5)
         watch = replace(WITHIN, apiserver="10.0.0.1:6443", track=readings.judged(100, p50, p99))
         account = timeline.observe(replace(readings.SNAPSHOT, watches=(watch,), causes=(), at_wall=1e9 + number * STEP))
-    assert "10.0.0.1:6443 takes 15 times as long as usual" in account.headline.figures
+    assert "10.0.0.1 takes 15 times as long as usual" in account.headline.figures

@@ -48,7 +48,7 @@ export class Chart {
 
   label(watch) {
     this.figure.classList.toggle("bad", watch.bad);
-    setText(this.title, watch.name);
+    setText(this.title, watch.name.replace(watch.apiserver, watch.cells[1])); // as short as in the table
     setText(this.now, watch.caption);
   }
 

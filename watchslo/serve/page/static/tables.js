@@ -18,8 +18,9 @@ class Row {
     });
   }
 
+  // The key has the port of the apiserver, which the cells may leave out.
   contains(text) {
-    return this.texts.some((own) => own.toLowerCase().includes(text));
+    return [...this.texts, this.row.dataset.key].some((own) => own.toLowerCase().includes(text));
   }
 }
 
