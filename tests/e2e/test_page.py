@@ -164,7 +164,7 @@ def opens_the_details(looking: Onlooker) -> None:
     looking.until("document.querySelectorAll('#detail canvas').length === 1")
     looking.until_text("#detail-title", "^pods: late since ")
     looking.until_text("#detail-text", "this is proven")
-    looking.until_text("#detail-causes", "pods")
+    looking.until_text("#detail-causes", "Likely cause [^]+pods")
     assert "pods: late" in looking.text("#detail-happened")
     assert page.url.endswith("/#watch=pods%40service")
     assert looking.barriers() == []

@@ -504,7 +504,7 @@ class WatchStatus(ApiPart, frozen=True, kw_only=True):
 class CauseStatus(ApiPart, frozen=True, kw_only=True):
     """An active cause. `apiserver` and `watch` name the one affected; null means all.
 
-    `evidence` states the facts, `next` what to look at; both are sentences.
+    `heading` says it in words, `evidence` states the facts, `next` what to look at; the last two are sentences.
     """
 
     cause: Annotated[str, one_of(Cause)]
@@ -512,13 +512,14 @@ class CauseStatus(ApiPart, frozen=True, kw_only=True):
     watch: str | None = None
     confidence: Annotated[str, one_of(Confidence)]
     since: Annotated[Time, From("since_wall")]
+    heading: str = "Likely cause"
     evidence: str
     next: str
 
     @property
     def sentence(self) -> str:
-        """All of it for a line of text: `Lists wait for etcd. (storage_slow, high confidence) Check its disks.`."""
-        return f"{self.evidence} ({self.cause}, {self.confidence} confidence) {self.next}"
+        """All of it in a line: `Likely cause (high): slow storage. Lists wait. (storage_slow) Check its disks.`."""
+        return f"{self.heading}. {self.evidence} ({self.cause}) {self.next}"
 
 
 class VerdictStatus(ApiPart, frozen=True, kw_only=True):

@@ -268,7 +268,7 @@ def _picture(state: DemoState, page: str, view: View) -> Group:
     over = state.seen_in_figures(time.monotonic())
     injected = [Text(f"\nInjected fault: {state.words}.")]
     injected += [Text(f"Over, but still in the figures of the last minute: {over}.")] if over else []
-    causes = (Text(f"Cause found: {sentence}", "bold") for sentence in view.causes)
+    causes = (Text(sentence, "bold") for sentence in view.causes)
     return Group(heading, draw(view.lines), *map(Text, _missing(view)), *injected, *causes)
 
 
@@ -282,7 +282,7 @@ def _print(console: Console, state: DemoState, view: View) -> None:
     if over := state.seen_in_figures(time.monotonic()):
         console.print(f"    over, but still in the figures of the last minute: {over}", soft_wrap=True)
     for sentence in view.causes:
-        console.print(f"    cause found: {sentence}", soft_wrap=True)
+        console.print(f"    {sentence}", soft_wrap=True)
     for sentence in _missing(view):
         console.print(f"    {sentence}", soft_wrap=True)
         return

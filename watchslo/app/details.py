@@ -34,7 +34,7 @@ def _lines(watch: WatchDetail) -> Iterator[tuple[str, str]]:
     if watch.explanation:
         yield watch.explanation, ""
     for cause in watch.causes:
-        yield f"Cause: {cause.sentence}", "bold"
+        yield cause.sentence, "bold"
     for section in watch.sections:
         yield "", ""
         yield section.title, "bold"

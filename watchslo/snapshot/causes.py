@@ -1,7 +1,10 @@
 """The named reasons for lateness."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+
+from watchslo.model import SERVICE
 
 
 class Cause(StrEnum):
@@ -26,6 +29,28 @@ class Cause(StrEnum):
     UNKNOWN = "unknown"
 
 
+_WORDS: Mapping[Cause, str] = {
+    Cause.MONITOR_OVERLOADED: "overload of watchslo itself",
+    Cause.STORAGE_POLLER: "slow polling of the storage",
+    Cause.STORAGE_SLOW: "slow storage",
+    Cause.CACHE_BEHIND: "late watch cache",
+    Cause.RESOURCE_DECODING: "slow decoding",
+    Cause.APISERVER_SENDING: "slow sending",
+    Cause.RESOURCE_FANOUT: "fan-out",
+    Cause.BANDWIDTH: "low bandwidth",
+    Cause.RELIST_STORM: "many lists",
+    Cause.HEADROOM_SHORT: "short headroom",
+    Cause.WRITE_PATH: "slow writes",
+    Cause.STALLED_STREAM: "stalled watch",
+    Cause.PARKED_WATCH: "parked watch",
+    Cause.CONTROLLER_SLOW: "slow controllers",
+    Cause.CLIENT_CONNECTION: "slow connections of clients",
+    Cause.CLIENT_SLOW: "slow clients",
+    Cause.UNKNOWN: "unknown delay",
+}
+"""The words for each cause, before `of WATCH at APISERVER`."""
+
+
 class Confidence(StrEnum):
     """How certain a cause is: `high` if no other named cause fits."""
 
@@ -48,3 +73,10 @@ class CauseReading:
     since_wall: float
     evidence: str
     next: str
+
+    @property
+    def heading(self) -> str:
+        """The cause in words, with its confidence: `Likely cause (medium): fan-out of pods`."""
+        watch = f" of {self.watch}" if self.watch else ""
+        apiserver = f" at {self.apiserver}" if self.apiserver not in (None, SERVICE) else ""
+        return f"Likely cause ({self.confidence}): {_WORDS[self.cause]}{watch}{apiserver}"

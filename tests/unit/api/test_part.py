@@ -1,7 +1,7 @@
 """How documents are decoded, and how parts are made from readings."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from math import inf, nan
 from typing import Annotated
@@ -19,6 +19,7 @@ from watchslo.serve import rows, update
 from watchslo.serve.detail import details
 from watchslo.serve.overview import document_of
 from watchslo.serve.status import status_of
+from watchslo.snapshot import Cause
 from watchslo.timeline.timeline import Timeline
 
 TIMELINE = Timeline()
@@ -117,9 +118,14 @@ def test_each_document_survives_json(body: bytes, form: type[ApiPart]) -> None:
 def test_status_names_the_cluster_and_causes_are_sentences() -> None:
     assert STATUS.cluster == "prod-eu"
     assert STATUS.causes[1].sentence == (
-        "The watch of jobs has said nothing for 33.5 s. (stalled_stream, medium confidence) "
+        "Likely cause (medium): stalled watch of jobs. The watch of jobs has said nothing for 33.5 s. (stalled_stream) "
         "Look at what is between here and service."
     )
+
+
+def test_each_cause_has_a_heading() -> None:
+    for cause in Cause:
+        assert replace(readings.SNAPSHOT.causes[0], cause=cause).heading.startswith("Likely cause (high): ")
 
 
 def test_unknown_fields_of_a_newer_daemon_are_ignored() -> None:

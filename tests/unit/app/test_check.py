@@ -174,7 +174,7 @@ def test_json_contains_causes(ask: Check, cluster: Cluster) -> None:
     answer = ask(replace(OPTIONS, duration="40s"), "json").document
     assert (answer["verdict"], answer["level"]) == ("late", "bad")
     assert [set(cause) for cause in answer["causes"]] == [
-        {"cause", "apiserver", "watch", "confidence", "since", "evidence", "next"}
+        {"cause", "apiserver", "watch", "confidence", "since", "heading", "evidence", "next"}
     ]
 
 

@@ -32,7 +32,7 @@ def lines(**changes: object) -> list[str]:
 def test_details_are_lines_with_the_newest_event_first_and_without_control_characters() -> None:
     assert lines() == [
         "pods: late since 12:00",
-        "Cause: It is slow. (slow, low confidence) Wait.",
+        "Likely cause. It is slow. (slow) Wait.",
         "",
         "Now",
         f"  {'Events':24} 3",

@@ -25,9 +25,9 @@ export function setText(node, text) {
 export const WATCH = "#watch=";
 export const addressOf = (key) => WATCH + encodeURIComponent(key);
 
-export function cause({ evidence, cause: name, confidence, since, next }) {
-  const small = element("small", {}, `${name}: ${confidence} confidence, since ${moment(since)} UTC`);
-  return element("li", {}, `${evidence} `, small, element("p", {}, next));
+export function cause({ heading, evidence, cause: name, since, next }) {
+  const small = element("small", {}, `${name}, since ${moment(since)} UTC`);
+  return element("li", {}, element("strong", {}, heading), " ", small, element("p", {}, evidence), element("p", {}, next));
 }
 
 export function timelineEvent({ at: when, level, text }) {
