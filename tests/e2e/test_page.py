@@ -123,6 +123,8 @@ def test_page_shows_an_incident(
         looking.until("document.querySelector('#watches tbody tr').className.includes('bad')")
         assert names(looking)[0] == "pods"
         assert "pods: late" in looking.text("#happened")
+        row = "document.getElementById('charts').clientWidth"
+        looking.until(f"document.querySelector('#charts .bad .u-wrap')?.clientWidth > 0.9 * {row}")
         if request.config.getoption("--golden"):
             time.sleep(INCIDENT_SECONDS)
         picture(looking, "light", request, tmp_path)

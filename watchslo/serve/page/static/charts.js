@@ -47,7 +47,9 @@ export class Chart {
   }
 
   label(watch) {
+    const changed = this.figure.classList.contains("bad") !== watch.bad;
     this.figure.classList.toggle("bad", watch.bad);
+    if (changed) this.redraw(); // its size has changed
     setText(this.title, watch.name.replace(watch.apiserver, watch.cells[1])); // as short as in the table
     setText(this.now, watch.caption);
   }
