@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from statistics import median
 
-from watchslo.model import apiserver_text, shared_port
+from watchslo.model import SERVICE, apiserver_text, shared_port
 from watchslo.snapshot import (
     ApiserverReading,
     ApiserverRole,
@@ -245,11 +245,21 @@ def _unresponsive(of: Assessment) -> Iterator[BadSentence]:
 def _late(of: Assessment) -> Iterator[BadSentence]:
     """Say which watches are late and since when, with the figures of the worst."""
     if late := of.of(Condition.LATE):
-        worst = sorted(late, key=_estimate, reverse=True)[:NAMED]
-        named = [f"{of.short(line.name)}: {_figures(line)}" for line in worst]
+        worst, common = sorted(late, key=_estimate, reverse=True)[:NAMED], _at_one_apiserver(late, of)
+        named = [f"{line.watch.watch if common else of.short(line.name)}: {_figures(line)}" for line in worst]
         figures = named if len(late) > 1 else [_figures(late[0])]
-        text = f"{_named(late, of)}: late{_since(late, of.now_wall)}"
+        text = f"{common or f'{_named(late, of)}:'} late{_since(late, of.now_wall)}"
         yield text, "; ".join(figures), late[0].since_wall
+
+
+def _at_one_apiserver(some: Sequence[WatchCondition], of: Assessment) -> str:
+    """Return `apiserver 10.0.0.1: 2 of 3 watches` if several watches are at one apiserver with an address."""
+    place, *others = {line.watch.apiserver for line in some}
+    if others or place == SERVICE or len(some) == 1:
+        return ""
+    its = sum(line.watch.apiserver == place for line in of.lines)
+    number = "all" if len(some) == its else f"{len(some):,} of"
+    return f"apiserver {of.short(place)}: {number} {counted(its, 'watch')}"
 
 
 def _stalled(of: Assessment) -> Iterator[BadSentence]:

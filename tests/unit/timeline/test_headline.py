@@ -123,6 +123,7 @@ def at(name: str, role: ApiserverRole, silent_for: float | None = None) -> Apise
     return replace(readings.SERVICE, name=name, role=role, unresponsive_for=silent_for)
 
 
+LATE_THERE, WITHIN_THERE = (replace(one, apiserver="10.0.0.1:6443") for one in (LATE, WITHIN))
 SILENT_SERVICE = replace(readings.SERVICE, unresponsive_for=12.0)
 
 
@@ -150,6 +151,10 @@ def situations() -> Mapping[str, Headline]:
         "One is late, another is undecided": say(LATE, UNDECIDED),
         "Two are late": say(LATE, LATE, WITHIN),
         "Two are late since other times": say(LATE, LATE, after=59.0, before=(LATE, WITHIN)),
+        "All watches of one of two apiservers are late": say(LATE_THERE, LATE_THERE, WITHIN),
+        "Some watches of one of two apiservers are late": say(LATE_THERE, WITHIN_THERE, LATE_THERE, WITHIN),
+        "One watch of one of two apiservers is late": say(LATE_THERE, WITHIN_THERE, WITHIN),
+        "Watches of two apiservers are late": say(LATE_THERE, LATE_THERE, LATE),
         "Many are late: they are counted, and the figures are those of the worst": say(
             LATE, LATE, LATE, stream(1.5, 2.9, 3.0), WITHIN
         ),
