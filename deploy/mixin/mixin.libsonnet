@@ -45,6 +45,7 @@ local runbooks = 'https://github.com/watchslo/watchslo/blob/main/docs/runbooks';
     'watchslo-apiserver.json': import '../../dashboards/watchslo-apiserver.json',
     'watchslo-fleet.json': import '../../dashboards/watchslo-fleet.json',
     'watchslo-node.json': import '../../dashboards/watchslo-node.json',
+    'watchslo-overview.json': import '../../dashboards/watchslo-overview.json',
     'watchslo-protocol.json': import '../../dashboards/watchslo-protocol.json',
     'watchslo-slo.json': import '../../dashboards/watchslo-slo.json',
     'watchslo-trust.json': import '../../dashboards/watchslo-trust.json',

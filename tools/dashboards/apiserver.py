@@ -1,4 +1,4 @@
-"""Dashboard "Apiserver side": the metrics of the apiserver, compared with what watchslo measures as a client.
+"""Dashboard "Apiserver": the metrics of the apiserver, compared with what watchslo measures as a client.
 
 The metrics are those of Kubernetes 1.36, from the package `storage/cacher/metrics` of the apiserver and related ones.
 """
@@ -275,7 +275,7 @@ LOAD = Section(
             "CPU of the apiservers",
             "Cores used by each apiserver. Lack of CPU is the most frequent reason why watches are late.",
             Look.LINES,
-            Unit.COUNT,
+            Unit.CORES,
             (Target(f"rate(process_cpu_seconds_total[$__rate_interval]) {APISERVERS}", "{{cluster}} {{instance}}"),),
             high_is_bad(4, 16),
         ),
@@ -321,7 +321,7 @@ PARTS = Section(
 
 BOARD = Board(
     "watchslo-apiserver",
-    "Apiserver side",
+    "watchslo / Apiserver",
     f"Metrics of the apiserver compared with those of watchslo. Prometheus must scrape both. {NEEDS_BASIC}",
     (*VARIABLES, RESOURCE),
     (PARTS, EVENTS, ENDS, LOAD),

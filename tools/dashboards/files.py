@@ -1,9 +1,9 @@
 """All dashboards and their files, for Grafana and for Perses."""
 
-from tools.dashboards import apiserver, fleet, node, perses, protocol, slo, trust
+from tools.dashboards import apiserver, fleet, node, overview, perses, protocol, slo, trust
 from tools.dashboards.grafana import encode
 
-BOARDS = (slo.BOARD, protocol.BOARD, trust.BOARD, apiserver.BOARD, node.BOARD, fleet.BOARD)
+BOARDS = (overview.BOARD, slo.BOARD, protocol.BOARD, trust.BOARD, apiserver.BOARD, node.BOARD, fleet.BOARD)
 
 
 def files() -> dict[str, str]:

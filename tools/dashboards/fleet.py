@@ -252,7 +252,7 @@ TRUST = Section(
 
 BOARD = Board(
     "watchslo-fleet",
-    "Fleet",
+    "watchslo / Fleet",
     "All clusters of a fleet: which burn their budget, are silent, or cannot be trusted. It reads only what the rules "
     "of `watchslo rules --fleet global` record, and no metrics of instances.",
     (Variable("cluster", "Cluster", REPORTING),),

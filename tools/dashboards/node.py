@@ -16,8 +16,9 @@ from tools.dashboards.panels import (
     in_range,
     increase,
     number_panel,
+    tick_targets,
+    verdict_targets,
 )
-from watchslo.timeline.verdict import TABLE, Level
 
 JOB = Variable("job", "Profile", "watchslo_build_info", 'cluster=~"$cluster"', selected="watchslo-node")
 OF_JOBS = 'cluster=~"$cluster", job=~"$job"'
@@ -32,7 +33,6 @@ OF_WATCHES = f'{OF_APISERVERS}, watch=~"$watch"'
 NODE_LABELS = "cluster, node, instance"  # `node` comes from the PodMonitor; without it, instances are shown
 NODE_LEGEND = "{{cluster}} {{node}} {{instance}}"
 WORST = 10
-BAD_VERDICTS = "|".join(dict.fromkeys(verdict for _, verdict, level in TABLE if level is Level.BAD))
 EVENTS = "watchslo_slo_events_total"
 LATE = f'{OF_WATCHES}, verdict="beyond"'
 UNCERTAIN = f'{OF_WATCHES}, verdict="uncertain"'
@@ -44,9 +44,9 @@ NOTE = (
     "These instances tick too seldom for quantiles. **Proven**: events that were certainly late, lost events, stalled "
     "watches, closed watches, relists and 410s. **Not measured**: P99, minutes, causes. An event that is late by L is "
     "proven late with a probability of about (L - threshold) / `clock.interval`, more in a burst: *no late event* on "
-    "one node says little, so look for nodes that differ from the others. The dashboard *Watch SLO*, with instances of "
-    f"another profile, has the latencies. Tables and graphs by node show the {WORST} worst nodes; the PodMonitor "
-    "attaches the label `node`."
+    "one node says little, so look for nodes that differ from the others. The dashboard *watchslo / SLO*, with "
+    f"instances of another profile, has the latencies. Tables and graphs by node show the {WORST} worst nodes; the "
+    "PodMonitor attaches the label `node`."
 )
 
 
@@ -132,15 +132,7 @@ BEHIND = Section(
             "Others cannot judge, such as those that start or have no events.",
             Look.STACK,
             Unit.COUNT,
-            (
-                Target(f'sum (watchslo_verdict{{{OF_INSTANCES}, verdict="good"}})', "good", colour="green"),
-                Target(
-                    f'sum by (verdict) (watchslo_verdict{{{OF_INSTANCES}, verdict=~"{BAD_VERDICTS}"}})', "{{verdict}}"
-                ),
-                Target(
-                    f'sum (watchslo_verdict{{{OF_INSTANCES}, verdict!~"good|{BAD_VERDICTS}"}})', "other", colour="text"
-                ),
-            ),
+            verdict_targets(OF_INSTANCES),
             width=16,
         ),
         Panel(
@@ -225,12 +217,7 @@ PROOF = Section(
             "Ticks of all nodes. Without successful ticks no event is dated, and no lateness is proven.",
             Look.STACK,
             Unit.REQUESTS,
-            (
-                Target(
-                    f"sum by (result) (rate(watchslo_clock_ticks_total{{{OF_APISERVERS}}}[$__rate_interval]))",
-                    "{{result}}",
-                ),
-            ),
+            tick_targets(OF_APISERVERS),
         ),
         Panel(
             "Unmeasured events",
@@ -293,7 +280,7 @@ COST = Section(
             "CPU",
             "Cores used by an instance: the median and the largest.",
             Look.LINES,
-            Unit.COUNT,
+            Unit.CORES,
             (
                 Target(
                     f"quantile (0.5, rate(process_cpu_seconds_total[$__rate_interval]) {OF_PROCESSES})",
@@ -320,7 +307,7 @@ COST = Section(
 
 BOARD = Board(
     "watchslo-node",
-    "Nodes",
+    "watchslo / Nodes",
     "Which nodes are cut off or behind, by instances with `mode: node`, such as those of the profile `node`.",
     (CLUSTER, JOB, APISERVER, WATCH, INSTANCE),
     (NOW, BEHIND, PROOF, PROTOCOL, COST),

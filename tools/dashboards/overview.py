@@ -33,7 +33,7 @@ def _p99(bound: str) -> str:
     return f'max by ({WATCH_LABELS}) ({WINDOW}{{{LAST_MINUTE}, bound="{bound}"}})'
 
 
-LATEST = f"topk({WORST}, {_p99('upper')})"
+UPPER_BOUNDS = f"topk({WORST}, {_p99('upper')})"
 NOTE = (
     "**What next?** *Late*: [runbook]({runbooks}/KubeWatchLatencyBudgetBurn.md), then *watchslo / SLO* for the watch, "
     "the hop and the cause. *Not delivered*: [stalled]({runbooks}/KubeWatchStalled.md), "
@@ -96,20 +96,20 @@ SECTION = Section(
             width=4,
         ),
         Panel(
-            "Latest watches",
+            "Worst watches",
             f"P99 of the last minute of the {WORST} watches with the highest upper bound. The true value is proven to "
             "lie between the bounds; without an estimate, events are faster than a tick.",
             Look.TABLE,
             Unit.SECONDS,
             (
-                Target(LATEST, "At most"),
+                Target(UPPER_BOUNDS, "At most"),
                 *(
-                    Target(f"{_p99(bound)} and on ({WATCH_LABELS}) {LATEST}", title)
+                    Target(f"{_p99(bound)} and on ({WATCH_LABELS}) {UPPER_BOUNDS}", title)
                     for bound, title in (("estimate", "P99"), ("lower", "At least"))
                 ),
             ),
             LATE,
-            width=12,
+            width=24,
         ),
         Panel(
             "Verdict by cluster",
@@ -118,7 +118,7 @@ SECTION = Section(
             Look.STACK,
             Unit.COUNT,
             verdict_targets(OF_CLUSTERS),
-            width=12,
+            width=8,
         ),
         Panel(
             "P99 of reactions by step",
@@ -132,12 +132,12 @@ SECTION = Section(
                     "{{cluster}} {{resource}} {{step}}",
                 ),
             ),
-            width=12,
+            width=8,
         ),
         Panel(
             "410 answers and relists",
             "Answers 410, and lists that watches had to repeat. Clients reload everything then, and miss what happens "
-            "meanwhile.",
+            "during that time.",
             Look.LINES,
             Unit.COUNT,
             (
@@ -148,7 +148,7 @@ SECTION = Section(
                 ),
             ),
             high_is_bad(1, 10),
-            width=12,
+            width=8,
         ),
     ),
 )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from watchslo.serve.metrics import FAMILIES
+from watchslo.snapshot import OverallVerdict
 
 
 class Look(StrEnum):
@@ -28,6 +29,7 @@ class Unit(StrEnum):
     BYTES = "bytes"
     BYTE_RATE = "Bps"
     TIMES = "suffix:x"
+    CORES = "suffix: cores"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +88,10 @@ class Panel:
 
 
 def number_panel(
-    title: str, description: str, expr: str, thresholds: tuple[Step, ...], unit: Unit = Unit.COUNT
+    title: str, description: str, expr: str, thresholds: tuple[Step, ...], unit: Unit = Unit.COUNT, *, width: int = 3
 ) -> Panel:
-    """Return a panel with one number, of which eight are a row."""
-    return Panel(title, description, Look.NUMBER, unit, (Target(expr, title),), thresholds, width=3, height=4)
+    """Return a panel with one number, of which eight are a row by default."""
+    return Panel(title, description, Look.NUMBER, unit, (Target(expr, title),), thresholds, width, height=4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +160,43 @@ INSTANCE_LEGEND = "{{cluster}} {{instance}}"
 
 NATIVE = {family.name for family in FAMILIES if family.native}
 """The histograms that Prometheus may have in native form, in classic form, or in both; then the native one is shown."""
+
+
+VERDICT_COLOURS = {
+    OverallVerdict.GOOD.value: "green",
+    OverallVerdict.LATE.value: "orange",
+    OverallVerdict.STALLED.value: "light-red",
+    OverallVerdict.DOWN.value: "red",
+    OverallVerdict.UNRESPONSIVE.value: "dark-red",
+    OverallVerdict.STORAGE_SILENT.value: "purple",
+}
+
+
+TICK_COLOURS = {"ok": "green", "slow": "orange", "failed": "red"}
+
+
+def verdict_targets(matchers: str) -> tuple[Target, ...]:
+    """Return queries that count instances by verdict, in colours by meaning; those that cannot judge together."""
+    named = "|".join(VERDICT_COLOURS)
+    return (
+        *(
+            Target(f'sum (watchslo_verdict{{{matchers}, verdict="{verdict}"}})', verdict, colour=colour)
+            for verdict, colour in VERDICT_COLOURS.items()
+        ),
+        Target(f'sum (watchslo_verdict{{{matchers}, verdict!~"{named}"}})', "other", colour="text"),
+    )
+
+
+def tick_targets(matchers: str) -> tuple[Target, ...]:
+    """Return queries for the ticks per second by result, in colours by meaning."""
+    return tuple(
+        Target(
+            f'sum (rate(watchslo_clock_ticks_total{{{matchers}, result="{result}"}}[$__rate_interval]))',
+            result,
+            colour=colour,
+        )
+        for result, colour in TICK_COLOURS.items()
+    )
 
 
 def quantile(q: float, histogram: str, matchers: str, by: Sequence[str], over: str = "$__rate_interval") -> str:

@@ -29,12 +29,16 @@ UNITS = {
     Unit.BYTES: "bytes",
     Unit.BYTE_RATE: "bytes/sec",
     Unit.TIMES: "decimal",
+    Unit.CORES: "decimal",
 }
 COLOURS = {
     "green": "#56a64b",
     "yellow": "#f2cc0c",
     "orange": "#ff9830",
+    "light-red": "#ff7383",
     "red": "#e02f44",
+    "dark-red": "#c4162a",
+    "purple": "#a352cc",
     "text": "#8e8e8e",
 }
 """Perses has no names of colours."""

@@ -1,4 +1,4 @@
-"""Dashboard "Watch protocol": opens, closes, relists and gaps of watches."""
+"""Dashboard "Protocol": opens, closes, relists and gaps of watches."""
 
 from tools.dashboards.panels import (
     ALL_OR_NOTHING,
@@ -376,7 +376,7 @@ TRAFFIC = Section(
 
 BOARD = Board(
     "watchslo-protocol",
-    "Watch protocol",
+    "watchslo / Protocol",
     f"Opens, closes, relists and gaps of watches. {NEEDS_BASIC}",
     VARIABLES,
     (NOW, RELISTS, GUARANTEES, WATCHES, TRAFFIC),

@@ -1,4 +1,4 @@
-"""Dashboard "Watch SLO": the current P99, the remaining error budget, and the worst watches."""
+"""Dashboard "SLO": the current P99, the remaining error budget, and the worst watches."""
 
 from tools.dashboards.panels import (
     APISERVER_LEGEND,
@@ -444,7 +444,7 @@ CLIENTS = Section(
 
 BOARD = Board(
     "watchslo-slo",
-    "Watch SLO",
+    "watchslo / SLO",
     "Lateness of watch events against the objective. Budget, burn rate and good minutes require the recording rules. "
     + NEEDS_BASIC,
     VARIABLES,

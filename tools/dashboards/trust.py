@@ -1,4 +1,4 @@
-"""Dashboard "Can I trust this?": the revision clock, the resolution of measurements, and the load of the monitor."""
+"""Dashboard "Trust": the revision clock, the resolution of measurements, and the load of the monitor."""
 
 from tools.dashboards.panels import (
     ALL_OR_NOTHING,
@@ -25,6 +25,7 @@ from tools.dashboards.panels import (
     low_is_bad,
     number_panel,
     quantile,
+    tick_targets,
 )
 
 TICKS = "watchslo_clock_tick_seconds"
@@ -113,21 +114,16 @@ CLOCK = Section(
     (
         Panel(
             "Ticks by result",
-            "Ticks per second: ok, slow (no answer within a second; the next tick uses another apiserver) or failed.",
+            "Ticks per second of the selected apiservers: ok, slow (no answer within a second, so the next one uses "
+            "another apiserver) or failed.",
             Look.STACK,
             Unit.REQUESTS,
-            (
-                Target(
-                    "sum by (cluster, apiserver, result) "
-                    f"(rate(watchslo_clock_ticks_total{{{OF_APISERVERS}}}[$__rate_interval]))",
-                    f"{APISERVER_LEGEND} {{{{result}}}}",
-                ),
-            ),
+            tick_targets(OF_APISERVERS),
         ),
         Panel(
             "Round trip of ticks",
             "By apiserver. The resolution is the median through the fastest one: shorter latencies cannot be "
-            "distinguished, and an alert fires if it is above a quarter of the threshold.",
+            "measured, and an alert fires if it is above a quarter of the threshold.",
             Look.LINES,
             Unit.SECONDS,
             (
@@ -284,7 +280,7 @@ MONITOR = Section(
             "CPU",
             "Cores used by each instance. An instance near its CPU limit is throttled, and its loop lags.",
             Look.LINES,
-            Unit.COUNT,
+            Unit.CORES,
             _instances(f"rate(process_cpu_seconds_total[$__rate_interval]) {WATCHSLO}"),
             high_is_bad(0.5, 0.9),
         ),
@@ -355,7 +351,7 @@ MONITOR = Section(
 
 BOARD = Board(
     "watchslo-trust",
-    "Can I trust this?",
+    "watchslo / Trust",
     f"State of the revision clock, resolution of the measurements, and load of watchslo. {NEEDS_BASIC}",
     VARIABLES,
     (NOW, CLOCK, SAMPLES, MONITOR),

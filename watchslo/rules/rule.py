@@ -22,6 +22,7 @@ class RuleDefinition:
 
     @property
     def is_alert(self) -> bool:
+        """True for an alert, False for a recording rule."""
         return bool(self.labels)
 
     @property

@@ -17,7 +17,7 @@ from watchslo.serve.metrics import FAMILIES, Detail
 
 FOLDER = Path(__file__).parents[3] / "dashboards"
 SHIPPED = {name: json.loads(text) for name, text in files().items()}
-NODE, FLEET = "watchslo-node.json", "watchslo-fleet.json"
+OVERVIEW, NODE, FLEET = "watchslo-overview.json", "watchslo-node.json", "watchslo-fleet.json"
 SELECTIONS = {"cluster", "apiserver", "watch", "instance"}
 OURS = re.compile(r"\bwatchslo_\w+")
 WINDOW = re.compile(r"\[([^]]+)\]")
@@ -34,7 +34,7 @@ def test_files_match_the_code() -> None:
 
 def test_files_are_named_by_uid() -> None:
     assert set(SHIPPED) == {
-        f"watchslo-{name}.json" for name in ("slo", "protocol", "trust", "apiserver", "node", "fleet")
+        f"watchslo-{name}.json" for name in ("overview", "slo", "protocol", "trust", "apiserver", "node", "fleet")
     }
     assert all(name == f"{dashboard['uid']}.json" for name, dashboard in SHIPPED.items())
 
@@ -133,7 +133,7 @@ class TestFile:
         listed = {variable["name"]: variable for variable in SHIPPED[name]["templating"]["list"]}
         assert listed["datasource"]["query"] == "prometheus"
         selections = {name: variable for name, variable in listed.items() if variable["type"] == "query"}
-        assert set(selections) >= ({"cluster"} if name == FLEET else SELECTIONS)
+        assert set(selections) >= ({"cluster"} if name in (FLEET, OVERVIEW) else SELECTIONS)
         assert all(variable["allValue"] == ".*" and variable["includeAll"] for variable in selections.values())
         assert len(variables(SHIPPED[name])) == len(selections)
 

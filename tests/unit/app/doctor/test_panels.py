@@ -42,11 +42,12 @@ def test_queries_are_those_that_grafana_sends_when_all_is_selected() -> None:
     assert {query.expression for query in found} == filled
     assert not [query for query in found if "$" in query.expression]
     assert {query.board for query in found} == {
-        "Apiserver side",
-        "Watch protocol",
-        "Watch SLO",
-        "Can I trust this?",
-        "Nodes",
+        "watchslo / Overview",
+        "watchslo / SLO",
+        "watchslo / Protocol",
+        "watchslo / Trust",
+        "watchslo / Apiserver",
+        "watchslo / Nodes",
     }
 
 
