@@ -71,8 +71,8 @@ check: setup ## Check style, types, layers, words, locks, known vulnerabilities,
 assets: setup ## Build the programs that `make e2e` and `make tools` run with Go, unless the environment names them
 	@$(BIN)/python -m tests.support.assets
 
-e2e: assets ## Run the contract and the whole daemon against real apiservers, in WORKERS=8 processes
-	$(LANE) -m "not long" $(SLOWEST) tests/lab tests/e2e tests/contract
+e2e: assets $(PERSES_PAGE)/page.js ## Run the contract, the whole daemon and `make tools` with real programs, in WORKERS=8 processes
+	$(LANE) -m "not long" $(SLOWEST) tests/lab tests/e2e tests/contract tests/tools
 
 versions: setup ## Run the contract and measure on every pinned kube-apiserver, building those that are missing
 	@$(BIN)/python -m tests.support.assets --every-version
