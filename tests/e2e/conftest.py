@@ -9,7 +9,15 @@ from tests.support.assets import Assets
 from tests.support.control_plane import ControlPlane, Etcd
 
 LONGEST_FIRST = (
-    *("test_pictures.py", "test_storages.py", "test_image.py", "test_budget.py", "test_apiservers.py", "test_lab.py", "test_guarantees.py"),
+    *(
+        "test_pictures.py",
+        "test_storages.py",
+        "test_image.py",
+        "test_budget.py",
+        "test_apiservers.py",
+        "test_lab.py",
+        "test_guarantees.py",
+    ),
     *("test_outages.py", "test_export.py", "test_watches.py", "test_first_minutes.py", "test_expiry.py"),
 )
 """The processes of a lane share its files; a long file that starts last would delay the end of the lane."""

@@ -13,6 +13,8 @@ LES = ("0.5", "1.0", "2.5", "+Inf")
 IN_TIME = ("0.5", "1.0")  # of the objective of one second
 BUCKET = "watchslo_apiserver_timespan_seconds_bucket"
 COUNT = "watchslo_apiserver_timespan_seconds_count"
+ESTIMATED = "watchslo_estimated_events_total"
+THRESHOLD = "watchslo_slo_threshold_seconds"
 
 Change = Callable[[int], float]
 """The increase of a counter, or the value of a gauge, in a minute."""
@@ -40,8 +42,14 @@ def constant(value: float) -> Change:
 
 
 def buckets(in_time: Change | float, every: Change | float = EVENTS) -> dict[str, Change | float]:
-    """Return the changes of a histogram to so many events in time, of so many."""
-    return {f"{BUCKET}{{le={le}}}": in_time if le in IN_TIME else every for le in LES} | {COUNT: every}
+    """Return the changes to so many events in time, of so many: of a histogram and of what is counted by threshold."""
+    good, total = (constant(change) if isinstance(change, float) else change for change in (in_time, every))
+    return {
+        **{f"{BUCKET}{{le={le}}}": good if le in IN_TIME else total for le in LES},
+        COUNT: total,
+        f"{ESTIMATED}{{verdict=within}}": good,
+        f"{ESTIMATED}{{verdict=beyond}}": lambda minute: total(minute) - good(minute),
+    }
 
 
 def late(share: float, *, since: int = 0, until: int = 10_000, watch: str | None = "pods") -> Fault:
@@ -112,6 +120,9 @@ def _of_watches() -> Iterable[tuple[str, dict[str, str], float]]:
         for le in LES:
             yield "watchslo_apiserver_timespan_seconds_bucket", {**labels, "le": le}, EVENTS
         yield "watchslo_apiserver_timespan_seconds_count", labels, EVENTS
+        for verdict in ("within", "beyond"):
+            yield ESTIMATED, {**labels, "verdict": verdict}, EVENTS * (verdict == "within")
+        yield THRESHOLD, labels, 1.0
         for type_ in ("added", "modified", "deleted"):
             yield "watchslo_watch_events_total", {**labels, "type": type_}, EVENTS / 3
         for verdict in ("within", "beyond", "uncertain"):
@@ -163,9 +174,14 @@ def _of_instances() -> Iterable[tuple[str, dict[str, str], float]]:
 
 
 def rendered(template: str, labels: Mapping[str, str], value: str, worst: str, p99: str = "unknown") -> str:
-    """Return an annotation with `value` filled in, and `worst` and its `p99` as the results of queries."""
-    queried = r"{{ with .*?{{ \. \| first \| (label|value) .*?{{ end }}"
-    text = re.sub(queried, lambda match: worst if match[1] == "label" else p99, template)
+    """Return an annotation with `value` filled in; queries find `worst`, its `p99` and its threshold of a second."""
+
+    def result(match: re.Match[str]) -> str:
+        if THRESHOLD in match[0]:
+            return "1s"
+        return worst if match[1] == "label" else p99
+
+    text = re.sub(r"{{ with .*?{{ \. \| first \| (label|value) .*?{{ end }}", result, template)
     text = re.sub(r"{{ \$value(?: \| \w+)? }}", value, text)
     shown = r"\1" if labels.get("apiserver") == "service" else r"\2"
     text = re.sub(r'{{ if eq \$labels.apiserver "service" }}(.*?){{ else }}(.*?){{ end }}', shown, text)

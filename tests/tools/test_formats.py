@@ -30,7 +30,6 @@ from watchslo.rules.settings import RuleSettings
 
 ROOT = Path(__file__).parents[2]
 CONFIGURATIONS = {"defaults": "{}", "several": ONE_PERIOD, "node": NODES}
-HISTOGRAMS = ("classic", "native")
 IMPORTED = f"(import '{ROOT}/deploy/mixin/mixin.libsonnet')"
 
 
@@ -65,7 +64,7 @@ def from_pyrra(text: str) -> Rules:
 MAKERS: dict[str, Callable[[str], Rules]] = {"sloth": from_sloth, "pyrra": from_pyrra}
 BUDGETS = {
     "sloth": 'slo:sli_error:ratio_rate5m{sloth_slo="watch-latency-events"}',
-    "pyrra": 'watchslo_apiserver_timespan_seconds:burnrate5m{slo="watch-latency-events"}',
+    "pyrra": 'watchslo_estimated_events:burnrate5m{slo="watch-latency-events"}',
 }
 
 
@@ -78,10 +77,9 @@ def configured(folder: Path, name: str) -> Path:
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 @pytest.mark.parametrize("tool", MAKERS)
 def test_tool_accepts_the_objectives_and_promtool_its_rules(tool: str, name: str, tmp_path: Path) -> None:
-    for histograms in HISTOGRAMS:
-        rules = MAKERS[tool](written(tool, configured(tmp_path, name), histograms=histograms))
-        assert complaints_of_check(tmp_path, rules) == ""
-        assert any("alert" in rule for group in rules["groups"] for rule in group["rules"])
+    rules = MAKERS[tool](written(tool, configured(tmp_path, name)))
+    assert complaints_of_check(tmp_path, rules) == ""
+    assert any("alert" in rule for group in rules["groups"] for rule in group["rules"])
 
 
 @pytest.mark.parametrize("tool", MAKERS)
@@ -116,9 +114,8 @@ def test_sloth_with_the_documented_plugin_counts_the_events_of_a_period() -> Non
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_oslo_accepts_the_documents(name: str, tmp_path: Path) -> None:
     path = tmp_path / "openslo.yaml"
-    for histograms in HISTOGRAMS:
-        path.write_text(written("openslo", configured(tmp_path, name), histograms=histograms))
-        assert run(assets.OSLO, "validate", "-f", path).strip() == "Valid!"
+    path.write_text(written("openslo", configured(tmp_path, name)))
+    assert run(assets.OSLO, "validate", "-f", path).strip() == "Valid!"
 
 
 def test_queries_of_openslo_return_one_counter(tmp_path: Path) -> None:

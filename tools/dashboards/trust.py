@@ -302,7 +302,7 @@ MONITOR = Section(
         ),
         Panel(
             "Series",
-            "Samples in a scrape, by instance: at most 50 per watch with `metrics: basic`.",
+            "Samples in a scrape, by instance: at most 53 per watch with `metrics: basic`.",
             Look.LINES,
             Unit.COUNT,
             _instances(f"scrape_samples_scraped {WATCHSLO}"),

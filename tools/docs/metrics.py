@@ -10,7 +10,7 @@ _INTRODUCTION = """\
 The metrics that `/metrics` exposes, in Prometheus' text format, OpenMetrics or protobuf, as the scraper accepts.
 Generated from the code (`make docs`). The [glossary](glossary.md) explains the terms.
 
-- `metrics: basic`, the default, has at most 50 series per watch: those that objectives and alerts need. Labels and
+- `metrics: basic`, the default, has at most 53 series per watch: those that objectives and alerts need. Labels and
   metrics after *full:* need `metrics: full`; `/api/v1/status` has them in both cases. Additional series are:
   - one for each threshold that is not yet an `le`;
   - the histograms `watchslo_creation_to_watch_seconds`, and `watchslo_representation_delay_seconds` for a watch with
@@ -28,8 +28,8 @@ Generated from the code (`make docs`). The [glossary](glossary.md) explains the 
 - `watchslo_list_duration_seconds` and `watchslo_lists_failed_total` start at 0 for the strategies of an apiserver's
   watches, and their fallbacks. Other strategies have no series.
 - Metrics of watches are those of the last evaluation, at most five seconds old; all others are at most a second old.
-- Every configured threshold is an `le` of `watchslo_apiserver_timespan_seconds`: with a threshold of 1 s the SLI is
-  `_bucket{le="1.0"}` over `_count`.
+- The SLI is `watchslo_estimated_events_total{verdict="within"}` over all of it. Every configured threshold is also an
+  `le` of `watchslo_apiserver_timespan_seconds`.
 - A histogram that is *native* is also a [native histogram](howto/native-histograms.md), of one series instead of 16 or
   more, for a Prometheus that asks for it.
 - Each instance watches for itself: ratios remain valid when summed, counts of one resource do not, and quantiles are

@@ -1,9 +1,10 @@
 """Recording rules for one number of a cluster: how late all watch events are, of the cluster and of each apiserver.
 
-Every minute, the histograms of all watches and instances are added up, and the sum is judged by the common objective.
-They are histograms of estimates, as those of the late ratios: no minute of a cluster is proven. A rate needs two
-scrapes, and the events between the last scrape of a range and the first one of the next range would be lost. So a range
-is longer than the window by one scrape: then it holds scrapes that are a window apart, and the ranges adjoin.
+Every minute, the events of all watches and instances are added up. Each is late by the threshold of its watch, and the
+minute is judged by the common objective. Events are counted by estimates: no minute of a cluster is proven. A rate
+needs two scrapes, and the events between the last scrape of a range and the first one of the next range would be lost.
+So a range is longer than the window by one scrape: then it holds scrapes that are a window apart, and the ranges
+adjoin.
 """
 
 from collections.abc import Iterator
@@ -11,8 +12,9 @@ from collections.abc import Iterator
 from watchslo.config.model import Config
 from watchslo.config.values import format_duration
 from watchslo.rules import names
+from watchslo.rules.indicators import EVENTS, IN_TIME
 from watchslo.rules.names import LabelLevels
-from watchslo.rules.promql import joined, number, select
+from watchslo.rules.promql import by, joined, number, select
 from watchslo.rules.rule import RuleDefinition
 from watchslo.rules.settings import RuleSettings
 from watchslo.rules.timespans import TimespanForm, summed_over
@@ -23,21 +25,26 @@ SHOWN = ("apiserver", "cluster")  # the levels that users see; instances only co
 
 
 def cluster_minutes(config: Config, settings: RuleSettings, kept: LabelLevels) -> Iterator[RuleDefinition]:
-    """Yield the rules of the last minute: histograms, P99, and whether it was good."""
-    form, window = settings.timespans, config.objective.minutes.window
+    """Yield the rules of the last minute: whether it was good, histograms and P99."""
+    form, minutes = settings.timespans, config.objective.minutes
     scrape = max(round(SCRAPED_EVERY / settings.shrink), 1.0)
-    exposed = f"{select(form.metric, settings.job_selector)}[{format_duration(window + scrape)}]"
+    span = format_duration(minutes.window + scrape)
     labels = {"instance_apiserver": (*kept.instance, "apiserver"), "apiserver": kept.apiserver, "cluster": kept.cluster}
-    summed = f"rate({exposed})"
-    recorded = {level: names.minute_histogram(level, form.metric) for level in labels}
     for level, own in labels.items():
-        yield RuleDefinition(recorded[level], form.summed(own, summed))
-        summed = recorded[level]
-    for level, histogram in recorded.items():
-        yield RuleDefinition(names.good_minute(level), form.good(histogram, config.objective))
+        every, in_time = (
+            by("sum", own, f"rate({select(EVENTS, settings.job_selector, verdict)}[{span}])")
+            for verdict in ("", IN_TIME)
+        )
+        enough = f"({every} * {number(minutes.window)} >= {minutes.min_events})"
+        good = f"{in_time} * {number(minutes.window)}\n>= bool {number(minutes.quantile)} * {enough}"
+        yield RuleDefinition(names.good_minute(level), good)
+    summed = f"rate({select(form.metric, settings.job_selector)}[{span}])"
     for level in SHOWN:
-        p99 = determined_quantile(form, 0.99, recorded[level], window)
+        histogram = names.minute_histogram(level, form.metric)
+        yield RuleDefinition(histogram, form.summed(labels[level], summed))
+        p99 = determined_quantile(form, 0.99, histogram, minutes.window)
         yield RuleDefinition(names.cluster_timespan(level, 0.99, "rate1m"), p99)
+        summed = histogram
 
 
 def cluster_days(settings: RuleSettings) -> Iterator[RuleDefinition]:

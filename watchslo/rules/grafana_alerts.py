@@ -19,7 +19,7 @@ SCHEDULER_SECONDS = 10  # Grafana evaluates groups at multiples of this
 TIME_RANGE = {"from": 600, "to": 0}  # seconds; an instant query uses its end only
 
 _WORST = re.compile(
-    r"(?P<aside>[;,] (?:the [\w ]+ is|worst:|P99|such as|most often) )?"
+    r"(?P<aside>[;,] (?:the [\w ]+ is|worst:|P99|threshold|such as|most often) )?"
     r"{{ with printf .*? \| query }}{{ \. \| first \| "
     r'(?:label "(?P<label>\w+)"|value \| humanizeDuration) }}{{ else }}unknown{{ end }}'
 )

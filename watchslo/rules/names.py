@@ -10,7 +10,6 @@ TARGET = ("job", "instance")
 INSTANCE_EVENTS = "instance_apiserver_resource:watchslo_events:rate5m"
 INSTANCE_LATE_EVENTS = "instance_apiserver_resource:watchslo_late_events:rate5m"
 INSTANCE_UNMEASURED = "instance_apiserver_resource:watchslo_unmeasured_events:rate5m"
-INSTANCE_TIMESPAN = "instance_apiserver_resource:watchslo_apiserver_timespan_seconds:rate5m"
 INSTANCE_TICK = "instance_apiserver_domain:watchslo_clock_tick_seconds:p50_rate5m"
 EVENTS = "apiserver_resource:watchslo_events:rate5m"
 EVENTS_30M = "apiserver_resource:watchslo_events:rate30m"

@@ -25,11 +25,6 @@ def one_of(label: str, values: Iterable[str], *, negated: bool = False) -> str:
     return f"{label}{'!~' if negated else '=~'}{quoted(pattern)}"
 
 
-def le(threshold: float) -> str:
-    """Return the matcher of the bucket that ends at a threshold, formatted as in the exposition."""
-    return f'le="{float(threshold)}"'
-
-
 def by(operation: str, labels: Iterable[str], vector: str) -> str:
     """Return an aggregation that keeps these labels; a long vector is put on separate lines."""
     kept = f"{operation} by ({', '.join(labels)}) "

@@ -12,13 +12,12 @@ from watchslo.config.sections.objective import ObjectiveConfig
 from watchslo.config.values import format_duration
 from watchslo.rules import names
 from watchslo.rules.cluster import cluster_days, cluster_minutes, determined_quantile
-from watchslo.rules.indicators import BEYOND, COUNT, JUDGED, VERDICTS, WINDOWS, events_indicator
+from watchslo.rules.indicators import EVENTS, GOOD, IN_TIME, JUDGED, WINDOWS, events_indicator
 from watchslo.rules.names import LabelLevels
-from watchslo.rules.promql import by, le, number, select
+from watchslo.rules.promql import by, number, select
 from watchslo.rules.rule import RuleDefinition, RuleGroup
 from watchslo.rules.settings import RuleSettings
-from watchslo.rules.timespans import CLASSIC, NATIVE, Histograms
-from watchslo.rules.watch_groups import WatchGroup, threshold_of, union_of_groups, watch_groups
+from watchslo.rules.watch_groups import WatchGroup, union_of_groups, watch_groups
 from watchslo.rules.windows import (
     DAY,
     LENGTHS,
@@ -34,7 +33,6 @@ from watchslo.rules.windows import (
 
 TICK_BUCKET = "watchslo_clock_tick_seconds_bucket"
 REACTION_BUCKET = "watchslo_reaction_seconds_bucket"
-GOOD = 'verdict="good"'
 QUANTILES = (0.5, 0.9, 0.99)
 
 
@@ -68,7 +66,7 @@ def recording_groups(config: Config, settings: RuleSettings) -> tuple[RuleGroup,
 
 
 def _minutes(config: Config, settings: RuleSettings, kept: LabelLevels) -> Iterator[RuleDefinition]:
-    yield from _of_instances(config, settings, kept)
+    yield from _of_instances(settings, kept)
     yield RuleDefinition(names.EVENTS, by("sum", kept.resource, names.INSTANCE_EVENTS))
     yield RuleDefinition(names.LATE_EVENTS, by("sum", kept.resource, names.INSTANCE_LATE_EVENTS))
     yield RuleDefinition(names.UNMEASURED, by("sum", kept.resource, names.INSTANCE_UNMEASURED))
@@ -78,9 +76,9 @@ def _minutes(config: Config, settings: RuleSettings, kept: LabelLevels) -> Itera
     )
     yield RuleDefinition(names.late_ratio("5m"), f"{names.LATE_EVENTS} / ({names.EVENTS} > 0)")
     yield RuleDefinition(names.late_ratio("30m"), _summed_ratio(settings.span(SHORT_WINDOWS["30m"])))
-    yield RuleDefinition(
-        names.late_ratio("1h"), union_of_groups(config, threshold_of, partial(_counted_ratio, config, settings, kept))
-    )
+    # The ratio of the window that pages first comes from counters: sums of recorded rates lag by some minutes.
+    over_hour = partial(_rate_over, "1h", settings)
+    yield RuleDefinition(names.late_ratio("1h"), events_indicator(settings).bad_ratio(kept.resource, over_hour))
     yield RuleDefinition(names.late_ratio("2h"), _summed_ratio(settings.span(SHORT_WINDOWS["2h"])))
     yield from (_burn_rate(config, window) for window in SHORT_WINDOWS)
     if config.mode == "cluster":
@@ -90,42 +88,13 @@ def _minutes(config: Config, settings: RuleSettings, kept: LabelLevels) -> Itera
         yield RuleDefinition(names.WINDOWS, by("sum", (*kept.resource, "verdict"), known))
 
 
-def _of_instances(config: Config, settings: RuleSettings, kept: LabelLevels) -> Iterator[RuleDefinition]:
-    if config.mode == "node":
-        yield from _proven_of_instances(config, settings, kept)
-    elif settings.histograms is Histograms.NATIVE:
-        yield from _native_of_instances(config, settings, kept)
-    else:
-        yield from _classic_of_instances(config, settings, kept)
-    unmeasured = _rate(settings, "watchslo_unmeasured_events_total", 'reason!="initial"')
-    yield RuleDefinition(names.INSTANCE_UNMEASURED, by("sum", kept.instance_resource, unmeasured))
+def _of_instances(settings: RuleSettings, kept: LabelLevels) -> Iterator[RuleDefinition]:
+    def rate(metric: str, matcher: str = "") -> str:
+        return by("sum", kept.instance_resource, _rate(settings, metric, matcher))
 
-
-def _proven_of_instances(config: Config, settings: RuleSettings, kept: LabelLevels) -> Iterator[RuleDefinition]:
-    def late(group: WatchGroup) -> str:
-        return by("sum", kept.instance_resource, _rate(settings, VERDICTS, BEYOND, group.matcher))
-
-    yield RuleDefinition(names.INSTANCE_EVENTS, by("sum", kept.instance_resource, _rate(settings, VERDICTS)))
-    yield RuleDefinition(names.INSTANCE_LATE_EVENTS, union_of_groups(config, threshold_of, late))
-
-
-def _classic_of_instances(config: Config, settings: RuleSettings, kept: LabelLevels) -> Iterator[RuleDefinition]:
-    def late(group: WatchGroup) -> str:
-        in_time = _rate(settings, CLASSIC.metric, le(group.objective.threshold), group.matcher)
-        return f"{select(names.INSTANCE_EVENTS, group.matcher)} - {by('sum', kept.instance_resource, in_time)}"
-
-    yield RuleDefinition(names.INSTANCE_EVENTS, by("sum", kept.instance_resource, _rate(settings, COUNT)))
-    yield RuleDefinition(names.INSTANCE_LATE_EVENTS, union_of_groups(config, threshold_of, late))
-
-
-def _native_of_instances(config: Config, settings: RuleSettings, kept: LabelLevels) -> Iterator[RuleDefinition]:
-    def late(group: WatchGroup) -> str:
-        return NATIVE.late(select(names.INSTANCE_TIMESPAN, group.matcher), group.objective.threshold)
-
-    histograms = NATIVE.summed(kept.instance_resource, _rate(settings, NATIVE.metric))
-    yield RuleDefinition(names.INSTANCE_TIMESPAN, histograms)
-    yield RuleDefinition(names.INSTANCE_EVENTS, NATIVE.events(names.INSTANCE_TIMESPAN))
-    yield RuleDefinition(names.INSTANCE_LATE_EVENTS, union_of_groups(config, threshold_of, late))
+    yield RuleDefinition(names.INSTANCE_EVENTS, rate(EVENTS))
+    yield RuleDefinition(names.INSTANCE_LATE_EVENTS, f"{names.INSTANCE_EVENTS} - {rate(EVENTS, IN_TIME)}")
+    yield RuleDefinition(names.INSTANCE_UNMEASURED, rate("watchslo_unmeasured_events_total", 'reason!="initial"'))
 
 
 def _quantiles(config: Config, settings: RuleSettings, kept: LabelLevels) -> Iterator[RuleDefinition]:
@@ -172,11 +141,6 @@ def _late_instances(group: WatchGroup) -> str:
     """Select the instances that measure a burn rate above 1."""
     late, events = select(names.INSTANCE_LATE_EVENTS, group.matcher), select(names.INSTANCE_EVENTS, group.matcher)
     return f"{late} > {number(error_budget(group.objective))} * {events}"
-
-
-def _counted_ratio(config: Config, settings: RuleSettings, kept: LabelLevels, group: WatchGroup) -> str:
-    """Return the ratio of the window that pages first, from counters: sums of recorded rates lag by some minutes."""
-    return events_indicator(config, settings, group).bad_ratio(kept.resource, partial(_rate_over, "1h", settings))
 
 
 def _summed_ratio(span: str, matcher: str = "") -> str:

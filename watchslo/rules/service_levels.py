@@ -47,7 +47,7 @@ def _of_events(config: Config, settings: RuleSettings) -> Iterator[ServiceLevel]
             description=f"{number(100 * events.target)}% of all watch events arrive within {threshold}.{proven}",
             target=events.target,
             period=events.period,
-            indicator=events_indicator(config, settings, group),
+            indicator=events_indicator(settings, group.matcher),
             alert="KubeWatchEventsBudgetBurn",
             runbook=settings.runbook("KubeWatchLatencyBudgetBurn"),
         )
@@ -63,7 +63,7 @@ def _of_minutes(config: Config, settings: RuleSettings) -> Iterator[ServiceLevel
             f"P{quantile} of their watch events is within {threshold}.",
             target=minutes.target,
             period=group.objective.events.period,
-            indicator=minutes_indicator(settings, group),
+            indicator=minutes_indicator(settings, group.matcher),
             alert="KubeWatchMinutesBudgetBurn",
             runbook=settings.runbook("KubeWatchLatencyBadMinutes"),
         )

@@ -10,11 +10,9 @@ from typing import Any
 from watchslo.config.values import format_duration
 from watchslo.errors import ConfigError
 from watchslo.rules import names
-from watchslo.rules.indicators import BucketIndicator, Indicator, NativeIndicator, VerdictIndicator
 from watchslo.rules.promql import by
 from watchslo.rules.service_levels import ServiceLevel
 from watchslo.rules.settings import RuleSettings
-from watchslo.rules.timespans import NATIVE
 
 SERVICE = "watchslo"
 SLOTH_RANGE = "{{.window}}"  # Sloth replaces it by each of its windows
@@ -38,23 +36,18 @@ def pyrra(levels: Iterable[ServiceLevel], settings: RuleSettings, labels: Mappin
                 "description": level.description,
                 "target": level.percent,
                 "window": format_duration(level.period),
-                "indicator": _pyrra_indicator(level.indicator, grouping),
+                "indicator": {
+                    "ratio": {
+                        "errors": {"metric": level.indicator.bad},
+                        "total": {"metric": level.indicator.total},
+                        "grouping": grouping,
+                    }
+                },
                 "alerting": {"name": level.alert, "absent": False},  # WatchsloAbsent and WatchsloTargetDown say it
             },
         }
         for level in levels
     ]
-
-
-def _pyrra_indicator(indicator: Indicator, grouping: list[str]) -> Document:
-    total = {"metric": indicator.total}
-    match indicator:
-        case BucketIndicator(_, good):
-            return {"latency": {"success": {"metric": good}, "total": total, "grouping": grouping}}
-        case NativeIndicator(_, threshold):
-            return {"latencyNative": {"latency": format_duration(threshold), "total": total, "grouping": grouping}}
-        case VerdictIndicator(_, bad):
-            return {"ratio": {"errors": {"metric": bad}, "total": total, "grouping": grouping}}
 
 
 def sloth(levels: Iterable[ServiceLevel], settings: RuleSettings, labels: Mapping[str, str]) -> list[Document]:
@@ -114,9 +107,9 @@ def _openslo(level: ServiceLevel, settings: RuleSettings) -> Document:
     period = format_duration(level.period)
     if period.endswith("s"):
         raise ConfigError(f"-o openslo: OpenSLO has no seconds; write a `period` of minutes instead of {period}")
-    queries = _openslo_counters(level.indicator, settings.cluster)
     sources = {
-        name: {"metricSource": {"type": "Prometheus", "spec": {"query": query}}} for name, query in queries.items()
+        name: {"metricSource": {"type": "Prometheus", "spec": {"query": by("sum", settings.cluster, counter)}}}
+        for name, counter in (("good", level.indicator.good), ("total", level.indicator.total))
     }
     return {
         "apiVersion": "openslo/v1",
@@ -134,17 +127,6 @@ def _openslo(level: ServiceLevel, settings: RuleSettings) -> Document:
             "objectives": [{"displayName": level.description, "target": level.target}],
         },
     }
-
-
-def _openslo_counters(indicator: Indicator, kept: tuple[str, ...]) -> dict[str, str]:
-    match indicator:
-        case BucketIndicator(total, good):
-            return {"good": by("sum", kept, good), "total": by("sum", kept, total)}
-        case NativeIndicator(total, threshold):
-            histogram = NATIVE.summed(kept, total)
-            return {"bad": NATIVE.late(histogram, threshold), "total": NATIVE.events(histogram)}
-        case VerdictIndicator(total, bad):
-            return {"bad": by("sum", kept, bad), "total": by("sum", kept, total)}
 
 
 def _labels(labels: Mapping[str, str]) -> Document:

@@ -46,11 +46,6 @@ def watch_groups(config: Config, key: ObjectiveKey) -> tuple[WatchGroup, ...]:
     )
 
 
-def threshold_of(objective: ObjectiveConfig) -> tuple[float, ...]:
-    """Return the key of watches that have one threshold."""
-    return (objective.threshold,)
-
-
 def judged_window(objective: ObjectiveConfig) -> tuple[float, ...]:
     """Return the key of watches whose judged windows have one length."""
     return (objective.minutes.window,)

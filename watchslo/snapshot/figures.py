@@ -1,5 +1,6 @@
 """Readings of distributions: histograms, quantiles of rolling windows, and the statistics of one watch."""
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -38,6 +39,10 @@ class HistogramReading:
     @property
     def total(self) -> int:
         return self.counts[-1]
+
+    def above(self, seconds: float) -> int:
+        """Return how many observations were longer than an edge; of a time between two edges, than the next edge."""
+        return self.total - self.counts[bisect_left(self.edges, seconds)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,3 +136,8 @@ class TrackReading:
     judged: WindowReading | None = None
     verdict: WindowVerdict = WindowVerdict.NO_DATA
     proven_only: bool = False
+
+    @property
+    def late(self) -> int:
+        """Samples later than the threshold, by their estimated distribution."""
+        return self.timespan.above(self.objective.threshold)

@@ -13,10 +13,9 @@ from watchslo.cli.rules import rules as command
 from watchslo.rules.service_levels import service_levels
 from watchslo.rules.settings import RuleSettings
 from watchslo.rules.slo_formats import openslo, pyrra, sloth
-from watchslo.rules.timespans import Histograms
 
 Golden = Callable[[str, str], None]
-CLASSIC, NATIVE = RuleSettings(), RuleSettings(histograms=Histograms.NATIVE)
+DEFAULTS = RuleSettings()
 LABELS = ["apiserver", "group", "resource", "watch"]
 ONE_PERIOD = SEVERAL.replace("period: 7d", "period: 30d")
 
@@ -25,18 +24,18 @@ def written(form: str, path: Path | None = None, **options: Any) -> str:
     return "---\n".join(as_yaml(document) for document in documents(path, RulesOptions(form, **options)))  # type: ignore[arg-type]
 
 
-def indicators(text: str, settings: RuleSettings = CLASSIC) -> dict[str, dict[str, Any]]:
+def indicators(text: str, settings: RuleSettings = DEFAULTS) -> dict[str, dict[str, Any]]:
     """Return the indicators of Pyrra by the name of their objective."""
     found = pyrra(service_levels(config(text), settings), settings, {})
     return {document["metadata"]["name"]: document["spec"]["indicator"] for document in found}
 
 
-def sloth_queries(text: str, settings: RuleSettings = CLASSIC) -> dict[str, str]:
+def sloth_queries(text: str, settings: RuleSettings = DEFAULTS) -> dict[str, str]:
     (document,) = sloth(service_levels(config(text), settings), settings, {})
     return {slo["name"]: slo["sli"]["raw"]["errorRatioQuery"] for slo in document["spec"]["slos"]}
 
 
-def openslo_queries(text: str, settings: RuleSettings = CLASSIC) -> dict[str, dict[str, str]]:
+def openslo_queries(text: str, settings: RuleSettings = DEFAULTS) -> dict[str, dict[str, str]]:
     """Return the queries by the name of the SLO, and by good, bad and total."""
     _, *slos = openslo(service_levels(config(text), settings), settings)
     return {
@@ -69,13 +68,13 @@ class TestGoldenFiles:
 
 class TestNames:
     def test_common_objective_has_the_plain_name(self) -> None:
-        found = [level.name for level in service_levels(config("{}"), CLASSIC)]
+        found = [level.name for level in service_levels(config("{}"), DEFAULTS)]
         assert found == ["watch-latency-events", "watch-latency-minutes"]
 
     def test_names_do_not_change_when_watches_are_reordered(self) -> None:
         watches = ["{resource: pods, objective: {threshold: 2s}}", "{resource: nodes, objective: {threshold: 500ms}}"]
         names = [
-            {level.name: level.indicator for level in service_levels(config(f"watch: [{a}, {b}]"), CLASSIC)}
+            {level.name: level.indicator for level in service_levels(config(f"watch: [{a}, {b}]"), DEFAULTS)}
             for a, b in (watches, watches[::-1])
         ]
         assert names[0].keys() == names[1].keys()
@@ -86,38 +85,25 @@ class TestNames:
             "{threshold: 1500ms, events: {target: 0.99999, period: 90d}, minutes: {quantile: 0.9999, target: 0.99999}}"
         )
         text = f"watch: [{{resource: pods, objective: {longest}}}, {{resource: nodes}}]"
-        names = [level.name for level in service_levels(config(text), CLASSIC)]
+        names = [level.name for level in service_levels(config(text), DEFAULTS)]
         assert len(set(names)) == 4
         assert max(map(len, names)) <= 63
 
 
 class TestIndicators:
     def test_sloth_reads_what_the_recording_rule_of_an_hour_reads(self) -> None:
-        for settings in (CLASSIC, NATIVE, RuleSettings(cluster_label="cluster")):
-            query = sloth_queries("{}", settings)["watch-latency-events"]
-            (recorded,) = expressions(
-                "{}",
-                "apiserver_resource:watchslo_late_events:ratio_rate1h",
-                histograms=settings.histograms,
-                cluster_label=settings.cluster_label,
-            )
+        for label in (None, "cluster"):
+            query = sloth_queries("{}", RuleSettings(cluster_label=label))["watch-latency-events"]
+            name = "apiserver_resource:watchslo_late_events:ratio_rate1h"
+            (recorded,) = expressions("{}", name, cluster_label=label)
             assert query.replace("{{.window}}", "1h") == recorded
 
-    def test_pyrra_of_native_histograms_has_the_threshold_as_a_duration(self) -> None:
-        assert indicators("objective: {threshold: 250ms}", NATIVE)["watch-latency-events"] == {
-            "latencyNative": {
-                "latency": "250ms",
-                "total": {"metric": 'watchslo_apiserver_timespan_seconds{job="watchslo"}'},
-                "grouping": LABELS,
-            }
-        }
-
-    def test_objectives_of_node_mode_count_proven_events_and_no_minutes(self) -> None:
-        found = openslo_queries(NODES)
-        assert found == {
+    def test_objectives_of_node_mode_have_no_minutes(self) -> None:
+        counter = 'sum by () (watchslo_estimated_events_total{job="watchslo"'
+        assert openslo_queries(NODES) == {
             "watch-latency-events": {
-                "bad": 'sum by () (watchslo_slo_events_total{job="watchslo",verdict="beyond",watch=~"my-node"})',
-                "total": 'sum by () (watchslo_slo_events_total{job="watchslo",watch=~"my-node"})',
+                "good": f'{counter},verdict="within",watch=~"my-node"}})',
+                "total": f'{counter},watch=~"my-node"}})',
             }
         }
 
@@ -125,11 +111,6 @@ class TestIndicators:
         queries = openslo_queries("{}", RuleSettings(cluster_label="region"))["watch-latency-events"]
         assert queries.keys() == {"good", "total"}
         assert all(query.startswith("sum by (region) (") for query in queries.values())
-
-    def test_openslo_of_native_histograms_counts_late_events(self) -> None:
-        queries = openslo_queries("{}", NATIVE)["watch-latency-events"]
-        assert queries["total"] == 'histogram_count(sum by () (watchslo_apiserver_timespan_seconds{job="watchslo"}))'
-        assert queries["bad"].startswith("histogram_fraction(1, +Inf, sum by () (")
 
     def test_runbooks_and_labels_are_handed_on(self) -> None:
         settings = RuleSettings(runbooks="https://example.org/runbooks/")

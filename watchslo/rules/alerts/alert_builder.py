@@ -70,9 +70,9 @@ class AlertBuilder:
         return _worst("watch", vector, self.kept.apiserver)
 
     def duration_at_worst(self, seconds: str, vector: str) -> str:
-        """Return a series in seconds, where the vector of the same labels has its highest value."""
+        """Return the value of one vector, in seconds, where another one of the same labels is highest."""
         value = "value | humanizeDuration"
-        return _queried(f"{seconds}{{PLACE}} and topk(1, {vector})", value, self.kept.apiserver)
+        return _queried(f"{seconds} and topk(1, {vector})", value, self.kept.apiserver)
 
     def worst_watch_of_cluster(self, vector: str) -> str:
         return _worst("watch", vector, self.kept.cluster)

@@ -9,9 +9,10 @@ from watchslo.model import SERVICE
 from watchslo.rules import names
 from watchslo.rules.alerts.alert import DELIVERY, INSTANCES, LAST_WINDOWS, MONITOR, UNNOTICED, WATCHES, Alert
 from watchslo.rules.alerts.alert_builder import AlertBuilder
+from watchslo.rules.indicators import THRESHOLD
 from watchslo.rules.promql import by, joined, number, select
 from watchslo.rules.rule import WARNING
-from watchslo.rules.watch_groups import WatchGroup, judged_window, threshold_of, union_of_groups, watch_groups
+from watchslo.rules.watch_groups import WatchGroup, judged_window, union_of_groups, watch_groups
 from watchslo.rules.windows import MINUTE, RATE_SECONDS
 
 MIN_COVERAGE = 0.1  # below this share of judged windows, coverage is low
@@ -24,38 +25,38 @@ BEHIND_SHARE = 0.1  # of the threshold: a tick through one apiserver may take so
 def clock_alerts(config: Config, builder: AlertBuilder) -> Iterator[Alert]:
     """Yield the alerts on ticks, witnesses and coverage; only the last one is left with `mode: node`."""
     if config.mode == "cluster":
-        yield _slow(config, builder)
-        yield _slow_through_one(config, builder)
+        yield _slow(builder)
+        yield _slow_through_one(builder)
         yield _unwitnessed(builder)
         yield _coverage(config, builder)
     yield _unmeasurable(builder)
 
 
-def _slow(config: Config, builder: AlertBuilder) -> Alert:
+def _slow(builder: AlertBuilder) -> Alert:
     """Return an alert on a clock whose fastest apiserver is slow; each instance may have another fastest one."""
     resolution = by("max", builder.kept.cluster, builder.exposed("watchslo_clock_resolution_seconds"))
     return Alert(
         name="WatchsloClockSlow",
         severity=WARNING,
         slo=MONITOR,
-        expression=f"{resolution} > {number(COARSE_SHARE * _shortest_threshold(config))}",
+        expression=f"{resolution}\n> {COARSE_SHARE} * {_shortest_threshold(builder)}",
         wait=10 * MINUTE,
         impact="Writes and consistent reads may be slow for all clients",
         summary=f"a revision clock{builder.in_cluster} is too slow to judge the objective.",
         description=(
             "Latencies below {{ $value | humanizeDuration }} cannot be measured, because ticks take that long "
             f"through every apiserver that {builder.worst_instance('watchslo_clock_resolution_seconds{PLACE}')} "
-            f"reaches. That is more than {COARSE_SHARE:.0%} of the threshold."
+            f"reaches. That is more than {COARSE_SHARE:.0%} of the shortest threshold."
         ),
     )
 
 
-def _slow_through_one(config: Config, builder: AlertBuilder) -> Alert:
+def _slow_through_one(builder: AlertBuilder) -> Alert:
     """Return an alert on an apiserver through which ticks take longer than through the fastest one."""
     by_domain, at_clock = (*builder.kept.apiserver, "domain"), (*builder.kept.instance, "domain")
-    least = number(BEHIND_SHARE * _shortest_threshold(config))
+    least = f"on ({', '.join(builder.kept.cluster)}) group_left () {BEHIND_SHARE} * {_shortest_threshold(builder)}"
     fastest = f"on ({', '.join(at_clock)}) group_left () {by('min', at_clock, names.INSTANCE_TICK)}"
-    behind = by("count", by_domain, f"{names.INSTANCE_TICK} - {fastest} > {least}")
+    behind = by("count", by_domain, f"{names.INSTANCE_TICK} - {fastest}\n> {least}")
     slow = f"{behind}\n> 0.5 * {by('count', by_domain, names.INSTANCE_TICK)}"
     return Alert(
         name="KubeWatchApiserverTicksSlow",
@@ -66,14 +67,14 @@ def _slow_through_one(config: Config, builder: AlertBuilder) -> Alert:
         impact="Clients of one apiserver wait longer for reads and writes",
         summary=f"consistent reads through {builder.apiserver} are slower than through other apiservers.",
         description=(
-            f"{INSTANCES}. Their median through this apiserver is more than {least} s above that of the fastest one. "
-            "Its watch caches may be behind as well."
+            f"{INSTANCES}. Their median through this apiserver exceeds that of the fastest one by more than "
+            f"{BEHIND_SHARE:.0%} of the shortest threshold. Its watch caches may be behind as well."
         ),
     )
 
 
-def _shortest_threshold(config: Config) -> float:
-    return min(group.objective.threshold for group in watch_groups(config, threshold_of))
+def _shortest_threshold(builder: AlertBuilder) -> str:
+    return by("min", builder.kept.cluster, builder.exposed(THRESHOLD))
 
 
 def _unwitnessed(builder: AlertBuilder) -> Alert:

@@ -8,10 +8,10 @@ from watchslo.config.values import format_duration
 from watchslo.rules import names
 from watchslo.rules.alerts.alert import EVENTS, LAST_WINDOWS, LATE, MINUTES, WATCHES, Alert
 from watchslo.rules.alerts.alert_builder import AlertBuilder
-from watchslo.rules.indicators import events_indicator
+from watchslo.rules.indicators import THRESHOLD, events_indicator
 from watchslo.rules.promql import by, enclosed, joined, number, select
 from watchslo.rules.rule import WARNING
-from watchslo.rules.watch_groups import WatchGroup, judged_window, threshold_of, union_of_groups, watch_groups
+from watchslo.rules.watch_groups import WatchGroup, judged_window, union_of_groups, watch_groups
 from watchslo.rules.windows import (
     DAY,
     FEWEST_LATE_EVENTS,
@@ -63,7 +63,9 @@ def _budget_burn(config: Config, builder: AlertBuilder, pair: WindowPair) -> Ale
     burning = joined("or", [_burning(config, builder, pair, group) for group in _groups_that_can_fire(config, pair)])
     by_rate = f"{names.burn_rate(pair.long)}{{PLACE}}"
     worst = builder.worst_watch(by_rate)
-    p99 = f", P99 {builder.duration_at_worst(names.timespan(0.99), by_rate)}" if config.mode == "cluster" else ""
+    p99 = f"{names.timespan(0.99)}{{PLACE}}"
+    estimated = f", P99 {builder.duration_at_worst(p99, by_rate)}" if config.mode == "cluster" else ""
+    threshold = builder.duration_at_worst(by("max", builder.kept.resource, f"{THRESHOLD}{{PLACE}}"), by_rate)
     return Alert(
         name="KubeWatchLatencyBudgetBurn",
         severity=pair.severity,
@@ -72,8 +74,8 @@ def _budget_burn(config: Config, builder: AlertBuilder, pair: WindowPair) -> Ale
         wait=pair.wait,
         impact=LATE,
         summary=(
-            f"watch events of {builder.apiserver} are late ({_thresholds(config)}; worst: {worst}{p99}), and the "
-            "error budget burns {{ $value | humanize }} times too fast."
+            f"watch events of {builder.apiserver} are late; worst: {worst}{estimated}, threshold {threshold}. "
+            "The error budget burns {{ $value | humanize }} times too fast."
         ),
         description=(
             f"Over the last {pair.long}, and over the last {pair.short} as well, {worst} spent its error budget "
@@ -82,14 +84,6 @@ def _budget_burn(config: Config, builder: AlertBuilder, pair: WindowPair) -> Ale
         ),
         labels={"long": pair.long, "short": pair.short},
     )
-
-
-def _thresholds(config: Config) -> str:
-    """Name the threshold of all watches, or the shortest and the longest one."""
-    every = sorted({group.objective.threshold for group in watch_groups(config, threshold_of)})
-    if len(every) == 1:
-        return f"threshold {number(every[0])} s"
-    return f"thresholds {number(every[0])} to {number(every[-1])} s"
 
 
 def _burning(config: Config, builder: AlertBuilder, pair: WindowPair, group: WatchGroup) -> str:
@@ -109,20 +103,19 @@ def _burning(config: Config, builder: AlertBuilder, pair: WindowPair, group: Wat
             f"{events_late} >= {FEWEST_LATE_EVENTS} * {every}",
             f"{_late_instances(builder, pair, group)} > 0.5 * {every}",
         ]
-    over = [] if pair.history else [_burned_out(config, builder, pair, group)]
+    over = [] if pair.history else [_burned_out(builder, pair, group)]
     return joined("unless", (joined("and", (*burning, *enough)), *over))
 
 
-def _burned_out(config: Config, builder: AlertBuilder, pair: WindowPair, group: WatchGroup) -> str:
+def _burned_out(builder: AlertBuilder, pair: WindowPair, group: WatchGroup) -> str:
     """Return the condition that little is recorded yet, and that the last minute no longer burns.
 
     In a cluster that is minutes old, a fault of two minutes spends much of what is known: it pages only while it lasts.
     """
     factor, kept = pair.factor(group.objective), builder.kept.resource
     assert factor is not None
-    ratio = events_indicator(config, builder.settings, group).bad_ratio(
-        kept, lambda counter: builder.over("rate", counter, MINUTE)
-    )
+    indicator = events_indicator(builder.settings, group.matcher)
+    ratio = indicator.bad_ratio(kept, lambda counter: builder.over("rate", counter, MINUTE))
     recorded = builder.over("count_over_time", select(names.EVENTS, group.matcher), LENGTHS[pair.long])
     little = LITTLE_HISTORY * LENGTHS[pair.long] / builder.settings.shrink
     return joined(
@@ -202,7 +195,6 @@ def _bad_minutes_of_all(config: Config, builder: AlertBuilder) -> Iterator[Alert
         instances = f"{by('count', apiserver, bad('instance_apiserver'))}\n> 0.5 * {by('count', apiserver, judged)}"
         return f"{bad(level)}\nand {matching}{enclosed(instances)}"
 
-    threshold = f"{number(config.objective.threshold)} s"
     of_cluster = f"on ({', '.join(builder.kept.cluster)}) "
     slowest = builder.worst_apiserver(f"{names.cluster_timespan('apiserver', 0.99, 'rate1m')}{{PLACE}}")
     worst = builder.worst_watch(f"{names.timespan(0.99)}{{PLACE}}")
@@ -219,8 +211,8 @@ def _bad_minutes_of_all(config: Config, builder: AlertBuilder) -> Iterator[Alert
             impact=LATE,
             summary=f"the watch events of {place} are late, all watches together.",
             description=(
-                f"In {{{{ $value }}}} of the last {LAST_WINDOWS} minutes, more of their events were over {threshold} "
-                f"than the objective allows; the slowest {culprit}. Controllers that depend on them act late."
+                f"In {{{{ $value }}}} of the last {LAST_WINDOWS} minutes, more of their events were late than the "
+                f"objective allows; the slowest {culprit}. Controllers that depend on them act late."
             ),
             labels={"scope": scope},
         )

@@ -25,7 +25,7 @@ class Detail(StrEnum):
     """What is exposed: `node` with `mode: node`, otherwise the configuration's level `metrics`.
 
     `node` leaves out all estimates and keeps an instance with one watch at 40 series or fewer. `basic` keeps a watch
-    at 50 series or fewer, whatever its strategy. `full` has everything.
+    at 53 series or fewer, whatever its strategy. `full` has everything.
     """
 
     NODE = "node"

@@ -75,6 +75,9 @@ CAUSE_WATCH = Label("watch", "the configured name of the watch at fault; empty i
 EVENT_VERDICT = Label(
     "verdict", "the proven bounds of an event compared with the threshold", ("within", "beyond", "uncertain")
 )
+ESTIMATE_VERDICT = Label(
+    "verdict", "the estimated latency of an event compared with the threshold", ("within", "beyond")
+)
 WINDOW_VERDICT = Label(
     "verdict",
     "the events of a window compared with the threshold, by their proven bounds or with 95% confidence",

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from watchslo.serve.metrics.family import Detail, counter, gauge, histogram
 from watchslo.serve.metrics.labels import (
     BOUND,
+    ESTIMATE_VERDICT,
     EVENT_VERDICT,
     HOP,
     HOPS,
@@ -15,7 +16,7 @@ from watchslo.serve.metrics.labels import (
     WINDOW_VERDICT,
 )
 from watchslo.serve.metrics.views import MetricView, Value, bounds, each, once, per_watch
-from watchslo.snapshot import Hop, HopReading, WatchReading
+from watchslo.snapshot import Hop, HopReading, ObjectiveReading, WatchReading
 
 WINDOWS = frozenset(WINDOW.values)  # shorter windows serve the diagnosis: they are too short for a graph
 BASIC_WINDOWS = frozenset({"1m"})
@@ -49,6 +50,14 @@ def _rough(watch: WatchReading) -> Mapping[str, Value]:
 
 def _events(watch: WatchReading) -> Mapping[str, Value]:
     return {window.name: window.events for window in watch.track.windows if window.name in WINDOWS}
+
+
+def _compared(objective: ObjectiveReading, late: int) -> Mapping[str, Value]:
+    return {"within": sum(objective.verdicts.values()) - late, "beyond": late}
+
+
+def _proven_late(watch: WatchReading) -> int:
+    return watch.track.objective.verdicts.get("beyond", 0)
 
 
 def _targets(events: float, minutes: float) -> Mapping[str, Value]:
@@ -109,15 +118,21 @@ LATENCY = (
         node=True,
     ),
     counter(
+        "estimated_events_total",
+        "Total number of samples within and beyond the threshold, by their estimated distribution; with `mode: node` "
+        "only those that are proven late are beyond.",
+        basic=per_watch(lambda s: _compared(s.track.objective, s.track.late), ESTIMATE_VERDICT),
+        node=per_watch(lambda s: _compared(s.track.objective, _proven_late(s)), ESTIMATE_VERDICT),
+    ),
+    counter(
         "slo_windows_total",
         "Total number of windows, which do not overlap, by verdict.",
         basic=per_watch(lambda s: each(WINDOW_VERDICT, s.track.objective.windows), WINDOW_VERDICT),
     ),
     gauge(
         "slo_threshold_seconds",
-        "Threshold of the objective in force in seconds: the common one, or that of each watch.",
-        basic=once(lambda m: m.threshold),
-        full=per_watch(lambda s: s.track.objective.threshold),
+        "Threshold of the objective in force in seconds.",
+        basic=per_watch(lambda s: s.track.objective.threshold),
         node=True,
     ),
     gauge(
