@@ -28,6 +28,7 @@ HELM_OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "install": (("watchslo",), ()),
 }
 """The arguments before and after the chart: the name of a release, and what Helm assumes about the cluster."""
+HELM_LABELS = ("helm.sh/chart", "app.kubernetes.io/managed-by")
 
 
 Objects = list[dict[str, Any]]
@@ -83,11 +84,17 @@ def helm(*arguments: str | Path, chart: Path = DEPLOY / "chart") -> subprocess.C
 
 
 def charted(*values: str) -> Objects:
-    """Return the objects of the chart with these values, in the namespace `watchslo`, and with the overlays' image."""
+    """Return the objects of the chart with these values, as the overlays have them.
+
+    They are in the namespace `watchslo`, with the overlays' image, and without the labels that Helm recommends.
+    """
     options = [argument for value in ("image.repository=watchslo", *values) for argument in ("--set", value)]
     done = helm("template", "--namespace", "watchslo", *options)
     assert done.returncode == 0, done.stderr
-    return parsed(done.stdout)
+    objects = parsed(done.stdout)
+    of_helm = [[one["metadata"]["labels"].pop(label) for label in HELM_LABELS] for one in objects]
+    assert all(chart.startswith("watchslo-") and service == "Helm" for chart, service in of_helm)
+    return objects
 
 
 def parsed(text: str) -> Objects:

@@ -172,6 +172,8 @@ VALUES: Mapping[tuple[str, ...], Mapping[str, Any]] = {
     },
     (f"image.digest={DIGEST}",): {f"{POD}/containers/0/image": f"watchslo@{DIGEST}"},
     ("shared=false",): {"PriorityClass": None},
+    # A new pod takes the threshold, and no rule names it.
+    ("objective.threshold=2500ms",): {f"{TEMPLATE}/metadata/annotations": {"watchslo/threshold": "2500ms"}},
     ("rules=false", "networkPolicy=false", "serviceAccount.annotations.role=reader"): {
         "PrometheusRule": None,
         "NetworkPolicy": None,
@@ -243,18 +245,20 @@ WATCHED = (
 )
 
 
-@pytest.mark.parametrize("cluster", ["", "prod: eu"])
+@pytest.mark.parametrize(("cluster", "threshold"), [("", ""), ("prod: eu", "2500ms")])
 @pytest.mark.parametrize(
     ("profile", "watch"),
     [(profile, watch) for profile in PROFILES for watch in WATCHED if not (watch and profile in WITH_OWN_WATCHES)],
 )
 def test_rights_and_rules_are_those_of_the_configuration(
-    profile: str, watch: str, cluster: str, tmp_path: Path
+    profile: str, watch: str, cluster: str, threshold: str, tmp_path: Path
 ) -> None:
-    made = charted(f"profile={profile}", f"cluster={cluster}", *([f"watch={{{watch}}}"] if watch else ()))
+    own = (f"cluster={cluster}", f"objective.threshold={threshold}", *([f"watch={{{watch}}}"] if watch else ()))
+    made = charted(f"profile={profile}", *own)
     (tmp_path / "watchslo.yaml").write_text(at(made, f"ConfigMap:watchslo-{profile}/data/watchslo.yaml"))
     config, _ = load(tmp_path / "watchslo.yaml", POD_ENVIRONMENT)
     assert config.cluster == (cluster or None)
+    assert config.objective.threshold == (2.5 if threshold else 1.0)
     if watch:
         assert [watched.resource for watched in config.watch] == watch.split(",")
     assert granted(made) == granted(parsed(manifests(config, None, RbacOptions())[0]))
@@ -288,6 +292,14 @@ def test_flow_schema_selects_only_our_accounts() -> None:
     accounts = [{"namespace": "monitoring", "name": f"watchslo-{profile}"} for profile in PROFILES]
     assert [subject["serviceAccount"] for subject in subjects] == accounts
     assert len(at(made, "FlowSchema/spec/rules")) == 1
+
+
+@pytest.mark.parametrize("profile", ["managed", "node", "sharded"])
+def test_another_name_is_that_of_all_objects_and_of_the_job(profile: str) -> None:
+    values = (f"profile={profile}", "alerts=all", "shared=false", *PROTECTED)
+    named, usual = (charted(*values, f"fullnameOverride={name}") for name in ("other", ""))
+    renamed = json.loads(json.dumps(usual).replace(f"watchslo-{profile}", "other"))
+    assert by_identity(named) == by_identity(renamed)
 
 
 def test_second_release_shares_no_object_with_the_first() -> None:

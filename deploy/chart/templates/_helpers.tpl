@@ -1,5 +1,5 @@
 {{- define "watchslo.name" -}}
-watchslo-{{ .Values.profile }}
+{{ .Values.fullnameOverride | default (printf "watchslo-%s" .Values.profile) }}
 {{- end }}
 
 {{- define "watchslo.labels" -}}
@@ -7,13 +7,24 @@ app.kubernetes.io/name: watchslo
 app.kubernetes.io/instance: {{ include "watchslo.name" . }}
 {{- end }}
 
-{{- /* The labels of all objects, including the labels of the values. Selectors must use watchslo.labels only. */}}
-{{- define "watchslo.allLabels" -}}
+{{- /* The labels of pods, including the labels of the values. Selectors must use watchslo.labels only. */}}
+{{- define "watchslo.podLabels" -}}
 {{- mergeOverwrite (dict) (.Values.labels | default dict) (include "watchslo.labels" . | fromYaml) | toYaml }}
 {{- end }}
 
+{{- /* The labels that Helm recommends. Pods do not have them: another version of the chart would replace every pod. */}}
+{{- define "watchslo.helmLabels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{- define "watchslo.allLabels" -}}
+{{- mergeOverwrite (include "watchslo.podLabels" . | fromYaml) (include "watchslo.helmLabels" . | fromYaml) | toYaml }}
+{{- end }}
+
 {{- define "watchslo.sharedLabels" -}}
-{{- mergeOverwrite (dict) (.Values.labels | default dict) (dict "app.kubernetes.io/name" "watchslo") | toYaml }}
+{{- $own := mergeOverwrite (dict "app.kubernetes.io/name" "watchslo") (include "watchslo.helmLabels" . | fromYaml) }}
+{{- mergeOverwrite (dict) (.Values.labels | default dict) $own | toYaml }}
 {{- end }}
 
 {{- define "watchslo.metadata" -}}
