@@ -24,7 +24,7 @@ Generated from the code (`make docs`). The [glossary](glossary.md) explains the 
 - Names, types and labels are a contract: a rename keeps the old name for one minor version. Those of *beta* metrics may
   change.
 - Counters start at 0, except for combinations of labels that depend on the cluster. An unknown value is absent,
-  never 0: a quantile without events, or an estimate below the round trip of the ticks, has no series.
+  never 0: a quantile without events has no series.
 - `watchslo_list_duration_seconds` and `watchslo_lists_failed_total` start at 0 for the strategies of an apiserver's
   watches, and their fallbacks. Other strategies have no series.
 - Metrics of watches are those of the last evaluation, at most five seconds old; all others are at most a second old.

@@ -48,9 +48,9 @@ QUANTILE = Label(
 WINDOW = Label("window", "length of the rolling window; 5m with `full` only", ("1m", "5m"))
 BOUND = Label(
     "bound",
-    "the estimate, a proven bound of the window's true quantile, or an end of the interval that holds it in 90% of "
-    "windows; the median has its estimate only",
-    ("lower", "estimate", "upper", "probable_lower", "probable_upper"),
+    "the estimate, or if ticks take too long to measure it the limit that it is below; a proven bound of the window's "
+    "true quantile, or an end of the interval that holds it in 90% of windows; the median has no bounds",
+    ("lower", "estimate", "limit", "upper", "probable_lower", "probable_upper"),
 )
 END = Label(
     "bound",

@@ -26,7 +26,7 @@ BASIC_HOPS = frozenset({Hop.STORAGE_TO_CACHE, Hop.CACHE_TO_CLIENT})
 
 
 def _quantiles(watch: WatchReading, windows: frozenset[str], qs: frozenset[float]) -> Mapping[tuple[str, ...], Value]:
-    """The quantiles of windows with events; without unresolved estimates, which would look measured."""
+    """The quantiles of windows with events."""
     return {
         (str(quantile.q), window.name, bound): value
         for window in watch.track.windows
@@ -81,7 +81,7 @@ def window_quantiles(detail: Detail, qs: frozenset[float]) -> MetricView:
 WINDOW_QUANTILES = gauge(
     "apiserver_timespan_window_seconds",
     "Quantiles of the latency of watch events in the rolling window, with proven bounds, in seconds; absent without "
-    "events, and P99.9 with fewer than 1,000. An estimate below the round trip of the ticks is absent.",
+    "events, and P99.9 with fewer than 1,000. An estimate below what ticks resolve is replaced by that limit.",
     basic=window_quantiles(Detail.BASIC, BASIC_QUANTILES),
     full=window_quantiles(Detail.FULL, FULL_QUANTILES),
 )

@@ -205,8 +205,8 @@ def ends(interval: Interval | None) -> Mapping[str, Value]:
 
 
 def bounds(quantile: QuantileReading) -> Mapping[str, float]:
-    """The estimate of a quantile, where it is resolved, and its bounds; not those of the median, which are wide."""
-    estimate = {"estimate": quantile.estimate} if quantile.resolved else {}
+    """The estimate of a quantile, or the limit that it is below, and its bounds; those of the median are too wide."""
+    estimate = {"estimate": quantile.estimate} if quantile.resolved else {"limit": quantile.resolution}
     if quantile.q == 0.5:  # noqa: PLR2004 - the median
         return estimate
     ends = quantile.probable
