@@ -64,3 +64,6 @@ def assert_enough(cluster: Cluster, rights: Objects, config: Path, folder: Path)
             daemon.process.until(
                 lambda: all(stream["up"] for stream in daemon.watches_by_name().values()), "all are up", 0.5
             )
+        # As the pod of `helm test` runs it.
+        done = watchslo("doctor", "--config", config, "--kubeconfig", kubeconfig)
+        assert done.returncode == 0, done.stdout + done.stderr

@@ -23,7 +23,10 @@ NO_PINGS = {"HTTP2_READ_IDLE_TIMEOUT_SECONDS": "0"}  # else a connection is lost
 WORKLOADS = ("DaemonSet", "Deployment", "StatefulSet")
 CHARTED_FOR = "1.36"  # Helm does not contact a cluster for `template` and `lint`
 HELM_OPTIONS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "template": (("watchslo",), ("--kube-version", CHARTED_FOR, "--api-versions", "monitoring.coreos.com/v1")),
+    "template": (
+        ("watchslo",),
+        ("--kube-version", CHARTED_FOR, "--api-versions", "monitoring.coreos.com/v1", "--no-hooks"),
+    ),
     "lint": ((), ("--kube-version", CHARTED_FOR)),
     "install": (("watchslo",), ()),
 }

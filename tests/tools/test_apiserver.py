@@ -13,7 +13,7 @@ import yaml
 from tests.support import assets as programs
 from tests.support.assets import Assets
 from tests.support.control_plane import ControlPlane, Etcd
-from tests.support.kubectl import DEPLOY, Cluster, kustomized, overlay, pods
+from tests.support.kubectl import DEPLOY, Cluster, helm, kustomized, overlay, parsed, pods
 from tests.support.process import eventually
 from tests.support.writer import StatusError, crd
 
@@ -100,6 +100,13 @@ def test_apiserver_accepts_the_components(cluster: AuditedCluster, tmp_path: Pat
         assert cluster.admit(pod) == ""
         with cluster.plane.writer() as writer, cluster.plane.writer(cluster.token("watchslo-managed")) as ours:
             eventually(lambda: bool(ours.get("/version")) and share in writer.text("/metrics"), "its own share", 0.2)
+
+
+def test_apiserver_admits_the_pod_of_helm_test(cluster: AuditedCluster) -> None:
+    only = ("--show-only", "templates/test.yaml", "--no-hooks=false")
+    (pod,) = parsed(helm("template", "--namespace", "watchslo", *only).stdout)
+    with cluster.applied(kustomized(DEPLOY / "overlays/managed")):
+        assert cluster.admit(pod) == ""
 
 
 @pytest.mark.parametrize("kind", ["PodMonitor", "ServiceMonitor"])

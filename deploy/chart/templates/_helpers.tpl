@@ -34,6 +34,43 @@ labels:
   {{- include "watchslo.allLabels" . | nindent 2 }}
 {{- end }}
 
+{{- define "watchslo.image" -}}
+{{- $version := print ":" (.Values.image.tag | default .Chart.AppVersion) }}
+{{- with .Values.image.digest }}
+{{- $version = print "@" . }}
+{{- end }}
+{{- print .Values.image.repository $version | quote }}
+{{- end }}
+
+{{- /* What a configuration may read, and the variables of the values. */}}
+{{- define "watchslo.environment" -}}
+- name: HOST_IP
+  valueFrom: {fieldRef: {fieldPath: status.hostIP}}
+- name: NODE_NAME
+  valueFrom: {fieldRef: {fieldPath: spec.nodeName}}
+- name: POD_NAME
+  valueFrom: {fieldRef: {fieldPath: metadata.name}}
+{{- range $name, $value := (index .Values.profiles .Values.profile).env }}
+- {name: {{ $name | quote }}, value: {{ $value | quote }}}
+{{- end }}
+{{- with .Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "watchslo.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65534
+runAsGroup: 65534
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{- define "watchslo.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
 {{- /* The objects of a profile's file, as a list. */}}
 {{- define "watchslo.objects" -}}
 {{- $objects := list }}
