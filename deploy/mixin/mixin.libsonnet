@@ -3,7 +3,7 @@
 // `rules.json` is generated (`make manifests`). The dashboards are those of the repository: install both folders.
 local written = import 'rules.json';
 local selector = 'job="watchslo"';
-local runbooks = 'https://github.com/watchslo/watchslo/blob/main/docs/runbooks';
+local runbooks = 'https://github.com/watchslo/watchslo/blob/v0.1.0/docs/runbooks';
 
 {
   _config+:: {

@@ -3,7 +3,7 @@
 import json
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
@@ -26,7 +26,6 @@ from tests.support.kubectl import (
 from tools.manifests.files import POD_ENVIRONMENT, WITH_OWN_WATCHES
 from watchslo.app.rbac import RbacOptions, manifests
 from watchslo.config.loading import load
-from watchslo.rules.alert_selection import AlertSelection
 from watchslo.rules.pack import rule_file, rule_groups
 from watchslo.rules.settings import RuleSettings
 
@@ -245,16 +244,18 @@ WATCHED = (
 )
 
 
-@pytest.mark.parametrize(("cluster", "threshold"), [("", ""), ("prod: eu", "2500ms")])
+@pytest.mark.parametrize(
+    ("cluster", "threshold", "grafana"), [("", "", ""), ("prod: eu", "2500ms", "https://grafana.example.org/")]
+)
 @pytest.mark.parametrize(
     ("profile", "watch"),
     [(profile, watch) for profile in PROFILES for watch in WATCHED if not (watch and profile in WITH_OWN_WATCHES)],
 )
 def test_rights_and_rules_are_those_of_the_configuration(
-    profile: str, watch: str, cluster: str, threshold: str, tmp_path: Path
+    profile: str, watch: str, cluster: str, threshold: str, grafana: str, tmp_path: Path
 ) -> None:
-    own = (f"cluster={cluster}", f"objective.threshold={threshold}", *([f"watch={{{watch}}}"] if watch else ()))
-    made = charted(f"profile={profile}", *own)
+    own = (f"cluster={cluster}", f"objective.threshold={threshold}", f"grafana={grafana}", "alerts=all")
+    made = charted(f"profile={profile}", *own, *([f"watch={{{watch}}}"] if watch else ()))
     (tmp_path / "watchslo.yaml").write_text(at(made, f"ConfigMap:watchslo-{profile}/data/watchslo.yaml"))
     config, _ = load(tmp_path / "watchslo.yaml", POD_ENVIRONMENT)
     assert config.cluster == (cluster or None)
@@ -262,8 +263,14 @@ def test_rights_and_rules_are_those_of_the_configuration(
     if watch:
         assert [watched.resource for watched in config.watch] == watch.split(",")
     assert granted(made) == granted(parsed(manifests(config, None, RbacOptions())[0]))
-    rules = rule_groups(config, RuleSettings(job_selector=f'job="watchslo-{profile}"'))
-    assert at(made, "PrometheusRule/spec/groups") == rule_file(AlertSelection.ESSENTIAL.of(rules))["groups"]
+    rules = rule_groups(config, RuleSettings(job_selector=f'job="watchslo-{profile}"', grafana=grafana))
+    written = [rule for group in rule_file(rules)["groups"] for rule in group["rules"]]
+    objects = (at(made, f"PrometheusRule:watchslo-{profile}{part}/spec/groups") for part in ("", "-warnings"))
+    assert in_order(rule for groups in objects for group in groups for rule in group["rules"]) == in_order(written)
+
+
+def in_order(rules: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(rules, key=lambda rule: json.dumps(rule, sort_keys=True))
 
 
 def granted(objects: Objects) -> set[tuple[str, ...]]:

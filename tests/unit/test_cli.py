@@ -147,7 +147,7 @@ rehearse pods nodes -n n --strategy paged --strategy stream --repeat 3 -o json -
 --context c
 rehearse --all --max-bytes 1Gi --dry-run
 rules
-rules --config f -o plain --cluster-label c --rule-labels a=b --rule-labels c=d --runbooks r --shrink 60 \
+rules --config f -o plain --cluster-label c --rule-labels a=b --rule-labels c=d --runbooks r --grafana g --shrink 60 \
 --job-selector s --histograms native --alerts all --alert-labels t=p --alert-labels u=v
 rules -o mimir --fleet global --replica-label p
 rbac

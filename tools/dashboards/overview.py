@@ -20,7 +20,7 @@ from tools.dashboards.panels import (
     verdict_targets,
 )
 from tools.dashboards.slo import BUDGET, BUDGET_LEFT, GOOD_MINUTES_OF, MINUTES, REACTION_P99, WINDOW
-from watchslo import DOCUMENTATION
+from watchslo import RUNBOOKS
 
 OF_CLUSTERS = 'cluster=~"$cluster"'
 WORST = 10
@@ -35,12 +35,12 @@ def _p99(bound: str) -> str:
 
 UPPER_BOUNDS = f"topk({WORST}, {_p99('upper')})"
 NOTE = (
-    "**What next?** *Late*: [runbook]({runbooks}/KubeWatchLatencyBudgetBurn.md), then *watchslo / SLO* for the watch, "
-    "the hop and the cause. *Not delivered*: [stalled]({runbooks}/KubeWatchStalled.md), "
-    "[closed]({runbooks}/KubeWatchDown.md) or [lost]({runbooks}/KubeWatchGuaranteeViolated.md), then "
-    "*watchslo / Protocol*. *Slow reactions*: [runbook]({runbooks}/KubeReactionSlow.md). *Time measured* below 90%: "
+    f"**What next?** *Late*: [runbook]({RUNBOOKS}/KubeWatchLatencyBudgetBurn.md), then *watchslo / SLO* for the watch, "
+    f"the hop and the cause. *Not delivered*: [stalled]({RUNBOOKS}/KubeWatchStalled.md), "
+    f"[closed]({RUNBOOKS}/KubeWatchDown.md) or [lost]({RUNBOOKS}/KubeWatchGuaranteeViolated.md), then "
+    f"*watchslo / Protocol*. *Slow reactions*: [runbook]({RUNBOOKS}/KubeReactionSlow.md). *Time measured* below 90%: "
     "*watchslo / Trust*."
-).format(runbooks=f"{DOCUMENTATION}/runbooks")
+)
 
 SECTION = Section(
     "How late are watch events?",

@@ -55,6 +55,7 @@ class RulesOptions:
     job_selector: str | None = None
     rule_labels: tuple[str, ...] = ()
     runbooks: str | None = None
+    grafana: str | None = None
     shrink: int = 1
     fleet: FleetLevel | None = None
     replica_label: str | None = None
@@ -147,6 +148,7 @@ def _settings(options: RulesOptions) -> RuleSettings:
     optional = {
         "job_selector": options.job_selector,
         "runbooks": options.runbooks,
+        "grafana": options.grafana,
         "replica_label": options.replica_label,
     }
     given = {name: value for name, value in optional.items() if value is not None}

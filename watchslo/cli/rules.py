@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from watchslo import DOCUMENTATION
+from watchslo import RUNBOOKS
 from watchslo.cli.command import Command
 from watchslo.cli.options import config_option, histograms_option, job_selector_option
 
@@ -59,7 +59,8 @@ from watchslo.cli.options import config_option, histograms_option, job_selector_
     help="Label of the PrometheusRule, or of the objects of Pyrra or Sloth; can be repeated.",
 )
 @click.option("--datasource-uid", metavar="UID", help="With -o grafana: the data source to query; default: prometheus.")
-@click.option("--runbooks", metavar="URL", help=f"Base URL of the runbooks; default: {DOCUMENTATION}/runbooks.")
+@click.option("--runbooks", metavar="URL", help=f"Base URL of the runbooks; default: {RUNBOOKS}.")
+@click.option("--grafana", metavar="URL", help="Base URL of Grafana, by which alerts link to their dashboards.")
 @click.option(
     "--shrink",
     type=click.IntRange(min=1),

@@ -31,6 +31,7 @@ from watchslo.rules.windows import (
 OWN_LABELS = {names.ROLLUP_WORST: ("watch",), names.ROLLUP_INSTANCES: ("version",)}
 """The labels of a series of the rollup besides that of the cluster."""
 
+DASHBOARD = "watchslo-fleet"
 COUNTED_SECONDS = 6 * HOUR  # late events are counted in no longer range: days of all clusters are many samples
 TRUSTED_SHARE, TRUSTED_SECONDS = 0.9, 30 * MINUTE
 MOST_OVERLOADED = 0.5  # share of the instances of a cluster: then lateness may be their own
@@ -103,6 +104,7 @@ def _budget_burn(builder: AlertBuilder, pair: WindowPair, factor: float) -> Aler
         name="KubeWatchFleetBudgetBurn",
         severity=pair.severity,
         slo=EVENTS,
+        dashboard=DASHBOARD,
         expression=f"{burning}\nunless {names.in_fleet(names.ROLLUP_OVERLOADED)} > {MOST_OVERLOADED}",
         wait=pair.wait,
         impact=LATE,
@@ -127,6 +129,7 @@ def _untrusted(config: Config, builder: AlertBuilder) -> Iterator[Alert]:
         name="WatchsloClusterUntrusted",
         severity=WARNING,
         slo=MONITOR,
+        dashboard=DASHBOARD,
         expression=f"{measured} < {TRUSTED_SHARE}",
         wait=15 * MINUTE,
         impact=UNNOTICED,
@@ -155,6 +158,7 @@ def _uncovered(config: Config, builder: AlertBuilder, cluster: str) -> Alert:
         name="WatchsloClusterUntrusted",
         severity=WARNING,
         slo=MONITOR,
+        dashboard=DASHBOARD,
         expression=joined("and", conditions),
         wait=15 * MINUTE,
         impact=UNNOTICED,
@@ -181,6 +185,7 @@ def _silent(builder: AlertBuilder) -> Iterator[Alert]:
         name="WatchsloClusterSilent",
         severity=CRITICAL,
         slo=MONITOR,
+        dashboard=DASHBOARD,
         expression=f"{names.FLEET_REPORTING} == 0",
         wait=10 * MINUTE,
         impact="Late events are not noticed",
@@ -195,6 +200,7 @@ def _silent(builder: AlertBuilder) -> Iterator[Alert]:
         name="WatchsloClusterSilent",
         severity=CRITICAL,
         slo=MONITOR,
+        dashboard=DASHBOARD,
         expression=f"absent({names.ROLLUP_INSTANCES})",
         wait=10 * MINUTE,
         impact="Late events are not noticed",

@@ -1,10 +1,10 @@
 """The settings of rules that are not in the configuration: Prometheus labels, runbook addresses, and a time scale."""
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from watchslo import DOCUMENTATION
+from watchslo import RUNBOOKS
 from watchslo.config.values import format_duration
 from watchslo.errors import ConfigError
 from watchslo.rules.rule import DISTINGUISHING
@@ -30,14 +30,16 @@ class RuleSettings:
     """How rules are written.
 
     `cluster_label` is the label that distinguishes clusters if one Prometheus scrapes several. `job_selector` selects
-    the targets, `runbooks` is the address of the runbooks. All windows, waits and intervals are divided by `shrink`.
+    the targets, `runbooks` is the address of the runbooks, `grafana` that of a Grafana with the dashboards.
+    All windows, waits and intervals are divided by `shrink`.
     `replica_label` distinguishes the Prometheus replicas of a cluster at the global level of a fleet.
     `histograms` says in which form Prometheus stores the histogram of latencies.
     """
 
     cluster_label: str | None = None
     job_selector: str = 'job="watchslo"'
-    runbooks: str = f"{DOCUMENTATION}/runbooks"
+    runbooks: str = RUNBOOKS
+    grafana: str = ""
     shrink: int = 1
     replica_label: str = "replica"
     histograms: Histograms = Histograms.CLASSIC
@@ -67,6 +69,10 @@ class RuleSettings:
     def runbook(self, alert: str) -> str:
         """Return the address of the runbook of an alert."""
         return f"{self.runbooks.rstrip('/')}/{alert}.md"
+
+    def dashboard(self, uid: str) -> Mapping[str, str]:
+        """Return the annotation with the address of a dashboard; empty if no Grafana is named."""
+        return {"dashboard_url": f"{self.grafana.rstrip('/')}/d/{uid}"} if self.grafana else {}
 
     def span(self, seconds: float) -> str:
         """Return the range of a query, as a PromQL duration."""

@@ -2,7 +2,7 @@
 
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,14 @@ import yaml
 from tests.conftest import GOLDEN
 from tests.support.rule_document import document
 from tests.support.transcripts import Step, replay
+from tools.dashboards.files import BOARDS
+from watchslo import __version__
 from watchslo.app.rules import RulesOptions, as_yaml
 from watchslo.config.model import Config
+from watchslo.rules.fleet import fleet_groups
 from watchslo.rules.inhibitions import inhibitions
 from watchslo.rules.pack import rule_groups
-from watchslo.rules.rule import RuleDefinition
+from watchslo.rules.rule import RuleDefinition, RuleGroup
 from watchslo.rules.settings import RuleSettings
 from watchslo.rules.timespans import Histograms
 from watchslo.rules.windows import RATE_SECONDS, SELDOM_RECORDED_EVERY
@@ -218,8 +221,23 @@ class TestAlerts:
         assert (ROOT / "docs" / page).exists()
         links = {rule.annotations["runbook_url"] for rule in rules() if rule.labels}
         for link in links:
-            assert link.startswith(f"{documentation}/docs/runbooks/")
-            assert (ROOT / link.removeprefix(f"{documentation}/")).exists()
+            address, _, path = link.partition(f"/v{__version__}/")
+            assert f"{address}/main" == documentation
+            assert (ROOT / path).exists()
+
+    @pytest.mark.parametrize("make", [rule_groups, fleet_groups])
+    def test_alerts_link_to_dashboards_of_a_named_grafana(self, make: Callable[..., Iterable[RuleGroup]]) -> None:
+        found = [
+            rule.annotations.get("dashboard_url", "")
+            for grafana in ("https://grafana.example.org/", "")
+            for group in make(Config(), RuleSettings(grafana=grafana, cluster_label="cluster"))
+            for rule in group.rules
+            if rule.labels
+        ]
+        named, unnamed = found[: len(found) // 2], found[len(found) // 2 :]
+        uids = {board.uid for board in BOARDS}
+        assert {url.removeprefix("https://grafana.example.org/d/") for url in named} <= uids
+        assert {*unnamed} == {""}
 
 
 class TestNodeMode:

@@ -9,6 +9,16 @@ LATE, UNNOTICED = "Pods may start late and endpoints go stale", "Late events may
 WATCHES, INSTANCES = "Affected watches: {{ $value }}", "Affected instances: {{ $value }}"
 EVENTS, MINUTES, DELIVERY, MONITOR = "watch-latency-events", "watch-latency-minutes", "watch-delivery", "watchslo"
 REACTIONS, CACHES = "controller-reactions", "client-caches"
+DASHBOARDS = {
+    EVENTS: "watchslo-slo",
+    MINUTES: "watchslo-slo",
+    REACTIONS: "watchslo-slo",
+    CACHES: "watchslo-slo",
+    DELIVERY: "watchslo-protocol",
+    MONITOR: "watchslo-trust",
+}
+"""The uid of the dashboard that shows what an alert is about, by the label `slo`; an alert may name another one."""
+
 LAST_WINDOWS = 15  # how many windows an alert on windows reads
 
 
@@ -28,6 +38,7 @@ class Alert:
     summary: str
     description: str
     labels: dict[str, str] = field(default_factory=dict)
+    dashboard: str = ""
 
     def rule(self, settings: RuleSettings) -> RuleDefinition:
         return RuleDefinition(
@@ -39,5 +50,6 @@ class Alert:
                 "summary": f"{self.impact}: {self.summary}",
                 "description": self.description,
                 "runbook_url": settings.runbook(self.name),
+                **settings.dashboard(self.dashboard or DASHBOARDS[self.slo]),
             },
         )
