@@ -1,7 +1,7 @@
 """The answer at the beginning of a report: was it late, since when, how late, which watches, and why."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from watchslo.report.incident import BadSpan, CauseRecord, IncidentReport, ReportPeriod, WatchRecord, peak_of, spans_of
 from watchslo.report.wording import at, bounds, clock, confidence_rank, number, share, span, times
@@ -33,11 +33,26 @@ def answer(report: IncidentReport) -> IncidentAnswer:
 
 
 def leading_causes(report: IncidentReport) -> list[CauseRecord]:
-    """Return the causes: those of bad minutes first, the most certain first."""
+    """Return each cause once: those of bad minutes first, the most certain first."""
     bad = spans_of(report.shown, report.period)
-    return sorted(
-        report.causes,
-        key=lambda cause: (not _explains(cause, bad), -confidence_rank(cause.confidence), cause.since_wall),
+
+    def order(cause: CauseRecord) -> tuple[bool, int, float]:
+        return not _explains(cause, bad), -confidence_rank(cause.confidence), cause.since_wall
+
+    found: dict[tuple[str, str], list[CauseRecord]] = {}
+    for cause in sorted(report.causes, key=order):
+        found.setdefault((cause.cause, cause.place), []).append(cause)
+    return [_united(causes) for causes in found.values()]
+
+
+def _united(causes: Sequence[CauseRecord]) -> CauseRecord:
+    """Return the first record of a cause, from its first begin to its last end."""
+    ends = [cause.until_wall for cause in causes if cause.until_wall is not None]
+    return replace(
+        causes[0],
+        since_wall=min(cause.since_wall for cause in causes),
+        until_wall=max(ends) if len(ends) == len(causes) else None,
+        times=len(causes),
     )
 
 
@@ -140,7 +155,9 @@ def _facts(report: IncidentReport) -> Iterator[tuple[str, str]]:
     elif report.bad_watches:
         yield "How late", _proven(report) if report.proven_only else "no figures of this time are kept"
     if causes := leading_causes(report):
-        yield "Why", " ".join(cause_sentence(cause, report.period) for cause in causes[:MOST_CAUSES])
+        bad = spans_of(report.shown, report.period)
+        in_time = sorted(causes[:MOST_CAUSES], key=lambda cause: (not _explains(cause, bad), cause.since_wall))
+        yield "Why", " ".join(cause_sentence(cause, report.period) for cause in in_time)
         if causes[0].next:
             yield "Look at", causes[0].next
     elif report.bad_watches:
@@ -197,7 +214,8 @@ def cause_sentence(cause: CauseRecord, period: ReportPeriod) -> str:
     confidence = f" ({cause.confidence} confidence)" if cause.confidence else ""
     place = f" at {cause.place}" if cause.place else ""
     evidence = cause.evidence.rstrip(".")
-    when = times(cause.since_wall, cause.until_wall, period)
+    often = f" ({cause.times} times)" if cause.times > 1 else ""
+    when = times(cause.since_wall, cause.until_wall, period) + often
     return f"{cause.cause}{place}{confidence} {when}{f': {evidence}' if evidence else ''}."
 
 

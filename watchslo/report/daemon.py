@@ -90,7 +90,9 @@ def report_of(documents: DaemonDocuments, period: ReportPeriod, place: str, made
         watches=tuple(_watches(documents, period)),
         causes=tuple(_causes(documents, period)),
         events=tuple(
-            EventRecord(event.at.timestamp(), level_of(event.level), printable(event.text))
+            EventRecord(
+                event.at.timestamp(), level_of(event.level), printable(event.text), event.kind == EventKind.OVERLOADED
+            )
             for event in documents.update.happened
             if _within(event.at, period)
         ),

@@ -162,7 +162,8 @@ class WatchRecord:
 class CauseRecord:
     """A cause that was active in the period; `until_wall` is None if it still was at the end.
 
-    The confidence is None if it was not recorded.
+    The confidence is None if it was not recorded. `times` counts how often it began between the first begin and the
+    last end.
     """
 
     cause: str
@@ -172,15 +173,17 @@ class CauseRecord:
     until_wall: float | None
     evidence: str
     next: str
+    times: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
-    """An event of the timeline."""
+    """An event of the timeline; `overloaded` means that watchslo itself could not keep up."""
 
     at_wall: float
     level: Level
     text: str
+    overloaded: bool = False
 
 
 @dataclass(frozen=True, slots=True)

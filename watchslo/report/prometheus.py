@@ -342,7 +342,8 @@ def _counted(answers: Answers) -> Iterator[EventRecord]:
     for series in answers[Asked.OVERLOADED_AT]:
         for at, seconds in series.numbers:
             if seconds >= OWN_LAG_SECONDS:
-                yield EventRecord(at, Level.BAD, f"watchslo itself could not keep up for {duration(seconds)}")
+                text = f"watchslo itself could not keep up for {duration(seconds)}"
+                yield EventRecord(at, Level.BAD, text, overloaded=True)
 
 
 def _notes(answers: Answers, *, proven_only: bool) -> Iterator[str]:

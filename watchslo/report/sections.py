@@ -1,12 +1,13 @@
 """The sections of a report after its answer: sentences, tables and curves, which every format writes in its own way."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, islice
 
 from watchslo.api.status import ReactionStatus
 from watchslo.report.answer import leading_causes, may_last, violated
 from watchslo.report.incident import (
+    CauseRecord,
     CurvePoint,
     EventRecord,
     GuaranteeCount,
@@ -101,9 +102,10 @@ def _some(rows: Sequence[tuple[str, ...]], most: int, noun: str) -> tuple[tuple[
 
 
 def _timeline(report: IncidentReport) -> ReportSection:
-    events = _chosen(report.events)
+    every = tuple(_merged(sorted(report.events, key=lambda event: event.at_wall)))
+    events = _chosen(every)
     rows = tuple((moment(event.at_wall), SIGNS[event.level], event.text) for event in events)
-    more = len(report.events) - len(events)
+    more = len(every) - len(events)
     left_out = f"{counted(more, 'event')} of less importance {'is' if more == 1 else 'are'} not shown." if more else ""
     table = ReportTable("Events of the period", ("Time (UTC)", "", "What happened"), rows, left_out=left_out)
     return ReportSection(
@@ -114,6 +116,17 @@ def _timeline(report: IncidentReport) -> ReportSection:
         table if rows else None,
         strip=report.shown,
     )
+
+
+def _merged(events: Iterable[EventRecord]) -> Iterator[EventRecord]:
+    """Yield events in the order of time; own delays with no other event between them are one."""
+    for overloaded, run in groupby(events, key=lambda event: event.overloaded):
+        first, *others = run
+        if overloaded and others:
+            until = clock(others[-1].at_wall)
+            yield replace(first, text=f"watchslo itself could not keep up, {len(others) + 1} times until {until}")
+        else:
+            yield from (first, *others)
 
 
 def _chosen(events: tuple[EventRecord, ...]) -> list[EventRecord]:
@@ -267,7 +280,7 @@ def _causes(report: IncidentReport) -> ReportSection:
                 cause.cause,
                 cause.place or "all",
                 cause.confidence.value if cause.confidence else ABSENT,
-                f"{clock(cause.since_wall)} to {clock(cause.until_wall) if cause.until_wall else 'the end'}",
+                _when(cause),
                 cause.evidence or ABSENT,
                 cause.next or ABSENT,
             )
@@ -279,6 +292,11 @@ def _causes(report: IncidentReport) -> ReportSection:
     headings = ("Cause", "Where", "Confidence", "From, to (UTC)", "Evidence", "What to look at")
     table = ReportTable("Causes that were active, the most likely first", headings, rows, left_out=left_out)
     return ReportSection("Causes", table=table)
+
+
+def _when(cause: CauseRecord) -> str:
+    often = f" ({cause.times} times)" if cause.times > 1 else ""
+    return f"{clock(cause.since_wall)} to {clock(cause.until_wall) if cause.until_wall else 'the end'}{often}"
 
 
 def _guarantees(report: IncidentReport) -> ReportSection:

@@ -1,5 +1,6 @@
 """The first sentences of a report, and what it says is unknown, for each kind of period."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
@@ -12,6 +13,7 @@ from watchslo.report.incident import (
     CauseRecord,
     CurvePoint,
     EventCounts,
+    EventRecord,
     IncidentReport,
     LatencyCurve,
     OwnRecord,
@@ -21,8 +23,10 @@ from watchslo.report.incident import (
     highest,
     spans_of,
 )
+from watchslo.report.sections import sections
 from watchslo.report.unknown import unknowns
 from watchslo.report.wording import times
+from watchslo.snapshot import Confidence
 from watchslo.timeline.day import Minute
 from watchslo.timeline.verdict import Level
 
@@ -136,6 +140,31 @@ def test_only_a_period_that_is_known_without_bad_minutes_and_violations_is_good(
     is_known = all(minute is GOOD for watch in report.watches for minute in watch.minutes[: report.expected_minutes])
     is_good = is_sound and is_known and not (report.now and report.now.level is Level.BAD)
     assert (answer(report).level is Level.GOOD) is is_good
+
+
+def test_why_names_each_cause_once_in_the_order_of_time() -> None:
+    """Those that were active in bad minutes come first."""
+    again = replace(slow(), since_wall=BEGIN_WALL + 2400, until_wall=None)
+    earlier = replace(slow(), cause="fanout", since_wall=BEGIN_WALL + 1000, confidence=Confidence.LOW)
+    facts = dict(answer(replace(incident(), causes=(again, slow(), elsewhere(), earlier))).facts)
+    assert re.findall(r"(\w+) \(\w+ confidence\) (.*?): ", facts["Why"]) == [
+        ("fanout", "from 22:16 to 22:28 UTC"),
+        ("storage_slow", "since 22:20 UTC (2 times)"),
+        ("bandwidth", "from 22:00 to 22:01 UTC"),
+    ]
+
+
+def test_own_delays_in_a_row_are_one_event_of_the_timeline() -> None:
+    seconds = (0.0, 60.0, 120.0, 180.0)
+    delays = [EventRecord(BEGIN_WALL + at, Level.BAD, f"could not keep up at {at}", overloaded=True) for at in seconds]
+    other = EventRecord(BEGIN_WALL + 150.0, Level.BAD, "pods: late")
+    table = sections(replace(incident(), events=(*delays, other)))[0].table
+    assert table is not None
+    assert [text for *_, text in table.rows] == [
+        "watchslo itself could not keep up, 3 times until 22:02",
+        "pods: late",
+        "could not keep up at 180.0",
+    ]
 
 
 def test_cause_without_evidence_is_one_sentence() -> None:
