@@ -46,7 +46,6 @@ _WORDS: Mapping[Cause, str] = {
     Cause.CONTROLLER_SLOW: "slow controllers",
     Cause.CLIENT_CONNECTION: "slow connections of clients",
     Cause.CLIENT_SLOW: "slow clients",
-    Cause.UNKNOWN: "unknown delay",
 }
 """The words for each cause, before `of WATCH at APISERVER`."""
 
@@ -79,4 +78,7 @@ class CauseReading:
         """The cause in words, with its confidence: `Likely cause (medium): fan-out of pods`."""
         watch = f" of {self.watch}" if self.watch else ""
         apiserver = f" at {self.apiserver}" if self.apiserver not in (None, SERVICE) else ""
-        return f"Likely cause ({self.confidence}): {_WORDS[self.cause]}{watch}{apiserver}"
+        place = f"{watch}{apiserver}"
+        if self.cause is Cause.UNKNOWN:
+            return f"No known cause{f' of the delay{place}' if place else ''}"
+        return f"Likely cause ({self.confidence}): {_WORDS[self.cause]}{place}"
