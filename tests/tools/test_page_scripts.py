@@ -19,6 +19,7 @@ from watchslo.serve import rows, update
 from watchslo.serve.document import Document
 from watchslo.snapshot import QuantileReading, Snapshot
 from watchslo.timeline.day import MINUTES
+from watchslo.timeline.format import ABSENT
 from watchslo.timeline.timeline import Timeline
 
 ORIGIN = "http://watchslo.example"
@@ -179,6 +180,25 @@ def incident() -> Snapshot:
     minute = readings.with_p999(readings.window("1m", 60.0, 1_234_567))
     apiservers = tuple(replace(readings.SERVICE, name=place, peers=3, combined=minute) for place in places)
     return replace(readings.SNAPSHOT, watches=streams, apiservers=apiservers)
+
+
+def test_apiservers_are_columns_if_there_are_several(chromium: Browser) -> None:
+    snapshot = incident()
+    leases = tuple(replace(readings.TAIL, watch="leases", apiserver=one.apiserver) for one in snapshot.watches[:2])
+    with opened(chromium) as page:
+        tell(page, "full", first_update(replace(snapshot, watches=(*leases, *snapshot.watches))))
+        headings = page.locator("#matrix thead th").all_inner_texts()
+        assert headings == ["Watch", "10.128.130.101", "10.128.130.102", "10.128.130.103"]
+        names = page.locator("#matrix tbody th").all_inner_texts()
+        assert sorted(names) == sorted({watch.watch for watch in snapshot.watches} | {"leases"})
+        assert names[-1] == "leases", "the worst come first"
+        pods = page.locator("#matrix tbody tr").filter(has_text="pods").locator("td")
+        assert pods.all_inner_texts() == ["~12 s", "closed", "stalled"]
+        assert "bad" in (pods.first.get_attribute("class") or "")
+        assert page.locator("#matrix tbody tr").last.locator("td").last.inner_text() == ABSENT, "not watched there"
+        assert Onlooker(page).barriers() == []
+        tell(page, "full", first_update(replace(snapshot, watches=snapshot.watches[:1])))
+        assert not page.locator("#matrix").is_visible()
 
 
 def test_page_fits_with_long_names_many_watches_and_on_a_phone(chromium: Browser) -> None:

@@ -4,7 +4,7 @@ import { Charts } from "./charts.js";
 import { Day } from "./day.js";
 import { Detail } from "./detail.js";
 import { Feed } from "./feed.js";
-import { Rows, Watches } from "./tables.js";
+import { Matrix, Rows, Watches } from "./tables.js";
 import { SIGNS, cause, clock, element, setText, timelineEvent } from "./text.js";
 
 const TIMELINE_ROWS = 100;
@@ -16,6 +16,7 @@ let newest = null;
 document.documentElement.classList.add("live");
 const charts = new Charts(at("charts"));
 const table = new Watches(at("watches"), at("filter"), at("count"));
+const matrix = new Matrix(at("matrix"));
 const apiservers = new Rows(at("apiservers"));
 const reactions = new Rows(at("reactions"), ({ row }, reaction) => row.classList.toggle("bad", reaction.bad));
 const clients = new Rows(at("clients"), ({ row }, client) => row.classList.toggle("bad", client.level === "bad"));
@@ -95,6 +96,7 @@ function show(update, whole) {
   showRows(reactions, update.reactions, "reactions-section");
   showRows(clients, update.clients, "clients-section");
   table.update(watches, update.watches);
+  matrix.update(watches);
   charts.update(Date.parse(update.at) / 1000, watches);
   detail.update(Date.parse(update.at) / 1000, watches, whole);
   if (update.day) day.update(update.day);

@@ -63,6 +63,50 @@ export class Rows {
   }
 }
 
+const APISERVER = 1; // the cells of a watch that have its apiserver, and its quantile there
+const QUANTILE = 4;
+const MOST = 20; // rows of the matrix
+
+// The quantile of each watch at each apiserver, the worst watches first; hidden if there is only one apiserver.
+export class Matrix {
+  constructor(table) {
+    this.table = table;
+    this.section = table.closest("section");
+  }
+
+  update(watches) {
+    const names = new Map([...watches.values()].map((watch) => [watch.apiserver, watch.cells[APISERVER]]));
+    const apiservers = [...names.keys()].sort();
+    this.section.hidden = apiservers.length < 2;
+    this.head(apiservers.map((apiserver) => names.get(apiserver)));
+    const lines = new Map();
+    for (const watch of watches.values()) {
+      const unknown = apiservers.map(() => "–");
+      const line = lines.get(watch.watch) ?? { key: watch.watch, cells: [watch.watch, ...unknown], bad: [], severity: watch.severity };
+      const column = 1 + apiservers.indexOf(watch.apiserver);
+      line.cells[column] = watch.bad && watch.condition !== "late" ? watch.condition : watch.cells[QUANTILE];
+      line.bad[column] = watch.bad;
+      line.severity = Math.min(line.severity, watch.severity);
+      lines.set(watch.watch, line);
+    }
+    const worst = [...lines.values()].sort((one, other) => one.severity - other.severity || compare(one.key, other.key)).slice(0, MOST);
+    const keys = worst.map(({ key }) => key);
+    this.rows.keep(new Set(keys));
+    worst.forEach((line) => this.rows.set(line.key, line));
+    this.rows.order(keys);
+  }
+
+  // Other apiservers are other columns, and so another table.
+  head(apiservers) {
+    const headings = ["Watch", ...apiservers];
+    if (headings.join("\n") === this.headings) return;
+    this.headings = headings.join("\n");
+    this.table.tHead.rows[0].replaceChildren(...headings.map((text) => element("th", { scope: "col" }, text)));
+    this.table.tBodies[0].replaceChildren();
+    this.rows = new Rows(this.table, ({ cells }, { bad }) => cells.forEach((cell, column) => cell.classList.toggle("bad", !!bad[column])));
+  }
+}
+
 // The name of a watch links to its details; its text never changes.
 function dress({ row, cells: [name] }, watch, isNew) {
   row.classList.toggle("bad", watch.bad);
