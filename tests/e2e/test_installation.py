@@ -223,7 +223,7 @@ def test_odd_api_group_is_named_and_everything_else_is_measured(deployment: Depl
 
 def test_doctor_names_each_fault_of_a_deployment(deployment: Deployment) -> None:
     (deployment.folder / "other").mkdir()
-    other = config_file(deployment.folder / "other", **CONFIG, objective={"threshold": "20s"})
+    other = config_file(deployment.folder / "other", **CONFIG, objective={"events": {"target": "0.9"}})
     token = deployment.plane.service_account("blind", BLIND)
     found = deployment.findings(config=other, kubeconfig=deployment.plane.kubeconfig("blind", {"token": token}))
     said = [(one["subject"], one["text"]) for one in problems(found)]
