@@ -65,13 +65,11 @@ def delivered(floor: int, *revisions: int) -> Delivered:
         (tick(took=0.002), Nudged.PROMPT),
         (tick(took=SLOW_SECONDS - 0.1), Nudged.PROMPT),
         (tick(took=SLOW_SECONDS), Nudged.SLOW),
-        (because(Reason.TIMEOUT), Nudged.SLOW),
-        (because(Reason.SERVER_ERROR), Nudged.SLOW),
-        (because(Reason.FUTURE_REVISION), Nudged.SLOW),
-        (because(Reason.FORBIDDEN), Nudged.FAILED),
-        (because(Reason.THROTTLED), Nudged.FAILED),
-        (because(Reason.REFUSED), Nudged.FAILED),
-        (because(Reason.RESET), Nudged.FAILED),
+        *((because(slow), Nudged.SLOW) for slow in (Reason.TIMEOUT, Reason.SERVER_ERROR, Reason.FUTURE_REVISION)),
+        *(
+            (because(failed), Nudged.FAILED)
+            for failed in (Reason.FORBIDDEN, Reason.THROTTLED, Reason.REFUSED, Reason.RESET)
+        ),
     ],
 )
 def test_judge_nudge_only_slow_answers_suggest_frozen_cache(answer: Reading, nudged: Nudged) -> None:
@@ -90,18 +88,9 @@ def test_others_answer_needs_a_later_prompt_read_of_another_resource() -> None:
 @pytest.mark.parametrize(
     ("version", "proves"),
     [
-        ("v1.36.3", True),
-        ("v1.31.0-alpha.1", True),
-        ("v1.31", True),
-        ("v2.0.0", True),
-        ("v1.30.14", False),
-        ("v1.9.1", False),
-        ("v1.30.14+k3s1", False),
-        ("1.33.2", True),
-        ("v1.31+", False),
-        ("unknown", False),
-        ("", False),
-        (None, False),
+        *((new, True) for new in ("v1.36.3", "v1.31.0-alpha.1", "v1.31", "v2.0.0", "1.33.2")),
+        *((old, False) for old in ("v1.30.14", "v1.9.1", "v1.30.14+k3s1")),
+        *((odd, False) for odd in ("v1.31+", "unknown", "", None)),
     ],
 )
 def test_lists_prove_cache_since_version_1_31(version: str | None, proves: object) -> None:

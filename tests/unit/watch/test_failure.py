@@ -28,10 +28,6 @@ NO_WATCH_LIST = b"""{"kind":"Status","status":"Failure","reason":"Invalid","code
 "details":{"causes":[{"reason":"FieldValueForbidden","field":"sendInitialEvents"}]}}"""
 
 
-def summary(failure: Failure) -> tuple[Reason, CloseClass, Action]:
-    return failure.reason, failure.closed, failure.action
-
-
 def test_every_reason_has_one_rule_and_every_class_and_action_has_a_reason() -> None:
     assert set(FAILURE_RULES) == set(Reason)
     assert {closed for closed, _, _ in FAILURE_RULES.values()} == set(CloseClass)
@@ -49,7 +45,7 @@ def test_messages_are_sentences(reason: Reason, phase: Phase) -> None:
 
 
 def test_clean_end_counts_as_forced_by_the_apiserver() -> None:
-    assert summary(ENDED) == (Reason.FORCED, CloseClass.SERVER, Action.RESUME)
+    assert (ENDED.reason, ENDED.closed, ENDED.action) == (Reason.FORCED, CloseClass.SERVER, Action.RESUME)
 
 
 STATUSES = (302, 400, 401, 403, 404, 405, 406, 410, 415, 418, 422, 429, 499, 500, 502, 503, 504)
@@ -155,12 +151,7 @@ def test_retry_after_is_the_longer_wait_up_to_a_limit(
     [
         ("1", 1.0),
         ("120", 120.0),
-        ("", None),
-        (None, None),
-        ("-1", None),
-        ("1.5", None),
-        ("²", None),
-        ("Wed, 21 Oct 2026 07:28:00 GMT", None),
+        *((odd, None) for odd in ("", None, "-1", "1.5", "²", "Wed, 21 Oct 2026 07:28:00 GMT")),
     ],
 )
 def test_parse_retry_after_accepts_only_seconds(value: str | None, seconds: float | None) -> None:

@@ -40,14 +40,15 @@ def test_chunk_of_whole_lines_is_returned_without_a_copy() -> None:
     assert LineSplitter().feed(chunk) is chunk
 
 
-def test_unfinished_line_over_the_limit_raises() -> None:
+def test_unfinished_line_over_the_limit_raises_once_and_is_dropped() -> None:
     splitter = LineSplitter(limit=4)
     splitter.feed(b"ab")
     splitter.feed(b"cd")
-    assert splitter.partial
     with pytest.raises(LineTooLong, match=r"^a line is longer than 4 bytes$") as caught:
         splitter.feed(b"e")
     assert caught.value.limit == 4
+    assert not splitter.partial, "the line is dropped"
+    assert splitter.feed(b"f\n") == b"f\n"
 
 
 def test_limit_applies_after_a_newline_too() -> None:
@@ -55,14 +56,6 @@ def test_limit_applies_after_a_newline_too() -> None:
     assert splitter.feed(b"whatever\nabcd") == b"whatever\n"
     with pytest.raises(LineTooLong):
         splitter.feed(b"\nabcde")
-
-
-def test_line_too_long_raises_once_and_is_dropped() -> None:
-    splitter = LineSplitter(limit=4)
-    with pytest.raises(LineTooLong):
-        splitter.feed(b"abcde")
-    assert not splitter.partial
-    assert splitter.feed(b"f\n") == b"f\n"
 
 
 def test_line_of_many_megabytes_is_accepted() -> None:

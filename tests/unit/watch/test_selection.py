@@ -6,49 +6,49 @@ import msgspec
 import pytest
 
 from watchslo.watch.decode import Frames, ObjectChange, decode
-from watchslo.watch.selection import SELECTABLE, SelectableMetadata, SelectedEvents, selection_of
+from watchslo.watch.selection import SELECTABLE, SelectableMetadata, SelectedEvents, Selection, selection_of
 
 WEB = SelectableMetadata(name="web-0", namespace="shop", labels={"app": "web", "tier": "1"})
 
 
-@pytest.mark.parametrize(
-    ("namespace", "fields", "labels", "selected"),
-    [
-        ("shop", None, None, True),
-        ("other", None, None, False),
-        (None, "metadata.name=web-0", None, True),
-        (None, "metadata.name!=web-0", None, False),
-        ("shop", "metadata.name=web-1", None, False),
-        (None, "metadata.namespace=shop,metadata.name==web-0", None, True),
-        (None, "metadata.name=system:web-0", None, False),
-        (None, "metadata.namespace!=", None, True),
-        (None, None, "app=web", True),
-        (None, None, "app==web", True),
-        (None, None, "app = web , tier=1", True),
-        (None, None, "app=db", False),
-        (None, None, "app!=db", True),
-        (None, None, "app!=web", False),
-        (None, None, "zone!=a", True),  # an absent label is not equal to anything
-        (None, None, "app", True),
-        (None, None, "zone", False),
-        (None, None, "!zone", True),
-        (None, None, "! app", False),
-        (None, None, "app in (db, web)", True),
-        (None, None, "app in (db),tier", False),
-        (None, None, "app notin (db,cache)", True),
-        (None, None, "zone notin (a)", True),
-        (None, None, "app notin (web)", False),
-        (None, None, "tier=", False),
-        (None, None, "app in (db,web),tier!=2,!zone", True),
-    ],
-)
-def test_selection_by_namespace_fields_and_labels(
-    namespace: str | None, fields: str | None, labels: str | None, *, selected: bool
-) -> None:
+def found(namespace: str | None, fields: str | None, labels: str | None) -> Selection:
     selection = selection_of(namespace, fields, labels)
     assert selection is not None
+    return selection
+
+
+@pytest.mark.parametrize(
+    ("namespace", "fields", "selected"),
+    [
+        ("shop", None, True),
+        ("other", None, False),
+        (None, "metadata.name=web-0", True),
+        (None, "metadata.name!=web-0", False),
+        ("shop", "metadata.name=web-1", False),
+        (None, "metadata.namespace=shop,metadata.name==web-0", True),
+        (None, "metadata.name=system:web-0", False),
+        (None, "metadata.namespace!=", True),
+    ],
+)
+def test_selection_by_namespace_and_fields(namespace: str | None, fields: str | None, *, selected: bool) -> None:
+    selection = found(namespace, fields, None)
     assert selection.exact
     assert selection.selects(WEB) is selected
+
+
+MATCHING = (
+    *("app=web", "app==web", "app = web , tier=1", "app!=db", "app", "!zone", "app in (db, web)"),
+    *("app notin (db,cache)", "zone notin (a)", "app in (db,web),tier!=2,!zone"),
+    "zone!=a",  # an absent label is not equal to anything
+)
+OTHERS = ("app=db", "app!=web", "zone", "! app", "app in (db),tier", "app notin (web)", "tier=")
+
+
+@pytest.mark.parametrize("labels", MATCHING + OTHERS)
+def test_selection_by_labels(labels: str) -> None:
+    selection = found(None, None, labels)
+    assert selection.exact
+    assert selection.selects(WEB) is (labels in MATCHING)
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,7 @@ def test_selection_by_namespace_fields_and_labels(
 def test_absent_field_is_empty_and_an_absent_label_is_not(
     fields: str | None, labels: str | None, *, selected: bool
 ) -> None:
-    selection = selection_of(None, fields, labels)
-    assert selection is not None
-    assert selection.selects(SelectableMetadata(name="node-1", labels={"tier": ""})) is selected
+    assert found(None, fields, labels).selects(SelectableMetadata(name="node-1", labels={"tier": ""})) is selected
 
 
 @pytest.mark.parametrize(
@@ -72,8 +70,7 @@ def test_absent_field_is_empty_and_an_absent_label_is_not(
     ],
 )
 def test_what_cannot_be_judged_makes_a_selection_inexact(fields: str, labels: str | None) -> None:
-    selection = selection_of(None, fields, labels)
-    assert selection is not None
+    selection = found(None, fields, labels)
     assert not selection.exact
     assert selection.selects(WEB)
 
@@ -106,10 +103,7 @@ def read(selected: SelectedEvents, *lines: bytes) -> Frames:
 
 
 def test_events_are_sorted_by_what_selectors_select() -> None:
-    own, web = selection_of("shop", None, None), selection_of(None, None, "app=web")
-    assert own is not None
-    assert web is not None
-    selected = SelectedEvents(own, {7: web})
+    selected = SelectedEvents(found("shop", None, None), {7: found(None, None, "app=web")})
     frames = read(
         selected,
         line("ADDED", 11, namespace="shop", labels={"app": "web"}),
