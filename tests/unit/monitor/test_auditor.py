@@ -31,7 +31,7 @@ from watchslo.watch.audit import (
     detection_seconds,
 )
 from watchslo.watch.failure import Failure, Reason
-from watchslo.watch.lines import LineTooLong
+from watchslo.watch.lines import DEFAULT_LIMIT_BYTES
 from watchslo.watch.proven_idle import REACH_SECONDS
 
 SEEDS = range(20)
@@ -159,6 +159,22 @@ async def test_many_quiet_watches_are_audited_within_the_stated_time() -> None:
         await asyncio.sleep(100.0)
         past.freeze(PODS)
         assert await seconds_until_stalled(past, past.streams[-1]) <= promised
+
+
+async def keep_hearing(stream: FakeWatch, seconds: int) -> None:
+    """Let a watch be heard each second, so that it is audited as a busy one."""
+    for _ in range(seconds):
+        stream.last_heard = time.monotonic()
+        await asyncio.sleep(1.0)
+
+
+def with_a_past() -> tuple[Past, FakeWatch]:
+    """Return a cluster with 300 changes of pods, and a watch that reads them again."""
+    past, stream = cluster_of(PODS)
+    stream.replay = True
+    for _ in range(300):
+        past.commit()
+    return past, stream
 
 
 async def keep_marking(past: Past, stream: FakeWatch) -> None:
@@ -301,12 +317,21 @@ async def test_unavailable_resource_does_not_delay_other_audits(reason: Reason) 
     [
         ({"said": GONE}, AuditResult.FAILED),
         ({"silent": True}, AuditResult.FAILED),
+        ({"said": b"x" * (DEFAULT_LIMIT_BYTES + 1)}, AuditResult.FAILED),
         ({"said": b""}, AuditResult.IDLE),
         ({"said": b"garbage\n"}, AuditResult.IDLE),
         ({"said": json.dumps({"type": "BOOKMARK"}).encode()}, AuditResult.IDLE),
         ({"said": line("BOOKMARK", 900) + line("MODIFIED", "unparsable")}, AuditResult.IDLE),
     ],
-    ids=["expired", "no answer", "nothing", "garbage", "empty bookmark", "bookmark and unparsable event"],
+    ids=[
+        "expired",
+        "no answer",
+        "endless line",
+        "nothing",
+        "garbage",
+        "empty bookmark",
+        "bookmark and unparsable event",
+    ],
 )
 async def test_audit_with_an_answer_without_events_is_idle_or_failed(
     changed: dict[str, object], found: AuditResult
@@ -318,18 +343,6 @@ async def test_audit_with_an_answer_without_events_is_idle_or_failed(
         await asyncio.sleep(120.0)
         assert audits.found == {found}
         assert audits.verdicts[found] >= 6
-
-
-async def test_audit_with_an_endless_line_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    def overflow(*_: object) -> bytes:
-        raise LineTooLong(1)
-
-    monkeypatch.setattr("watchslo.watch.lines.LineSplitter.feed", overflow)
-    past = Past(PODS)
-    past.said = b"x"
-    async with Audits(past) as audits:
-        await audits.until(*AuditResult)
-        assert audits.found == {AuditResult.FAILED}
 
 
 # Lost events
@@ -497,10 +510,7 @@ async def test_past_that_the_apiserver_drops_is_searched_from_the_oldest_revisio
 ) -> None:
     """If a 410 does not name it, the last events of one search are searched."""
     monkeypatch.setattr("watchslo.monitor.checks.auditor.MOST_EVENTS", 200)
-    past, stream = cluster_of(PODS)
-    stream.replay = True
-    for _ in range(300):
-        past.commit()
+    past, stream = with_a_past()
     oldest, shown = past.revision - 250, past.shown
     message = f"too old resource version: 1 ({oldest})" if named else "too old"
 
@@ -518,25 +528,17 @@ async def test_past_that_the_apiserver_drops_is_searched_from_the_oldest_revisio
 
 
 async def test_second_watch_that_ends_before_it_has_shown_all_continues_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    past, stream = cluster_of(PODS)
-    stream.replay = True
-    for _ in range(300):
-        past.commit()
+    past, stream = with_a_past()
     shown = past.shown
     monkeypatch.setattr(past, "shown", lambda resource, after: shown(resource, after)[:100])
     async with Audits(past, replays=True):
-        for _ in range(60):
-            stream.last_heard = time.monotonic()
-            await asyncio.sleep(1.0)
+        await keep_hearing(stream, 60)
     assert stream.guarantees.reading(0).checked["reliable"] == 300
 
 
 async def test_oldest_revision_that_expires_before_the_search_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each look drops the oldest event, as a busy cache does."""
-    past, stream = cluster_of(PODS)
-    stream.replay = True
-    for _ in range(300):
-        past.commit()
+    past, stream = with_a_past()
     oldest, shown = itertools.count(past.revision - 250), past.shown
 
     def expired(resource: Resource, after: int) -> Sequence[int]:
@@ -546,7 +548,5 @@ async def test_oldest_revision_that_expires_before_the_search_is_followed(monkey
 
     monkeypatch.setattr(past, "shown", expired)
     async with Audits(past, replays=True):
-        for _ in range(30):
-            stream.last_heard = time.monotonic()
-            await asyncio.sleep(1.0)
+        await keep_hearing(stream, 30)
     assert stream.guarantees.reading(0).checked["reliable"] >= 240

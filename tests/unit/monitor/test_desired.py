@@ -21,15 +21,9 @@ def question(**keys: object) -> object:
     return wanted.request
 
 
-def test_same_request_ignores_the_configured_name() -> None:
-    asked = question(resource="pods")
-    assert asked == question(resource="*")
-    assert asked == question(resource="pods.v1")
-    assert asked == question(resource="pods", name="mine")
-
-
-def test_same_request_ignores_hops() -> None:
-    assert question(resource="pods") == question(resource="pods", hops=True)
+def test_same_request_ignores_names_and_hops() -> None:
+    for same in ({"resource": "*"}, {"resource": "pods.v1"}, {"name": "mine"}, {"hops": True}):
+        assert question(resource="pods") == question(**{"resource": "pods", **same})
 
 
 def test_same_request_depends_on_what_is_asked() -> None:
@@ -40,6 +34,7 @@ def test_same_request_depends_on_what_is_asked() -> None:
         {"shardSelector": HALF},
         {"list": "paged"},
         {"creation": False},
+        {"reference": True},
     ):
         assert asked != question(resource="pods", **other)
 
@@ -54,9 +49,7 @@ def test_reference_of_the_configuration_is_that_of_the_watches_of_its_resource()
     assert [label for label, wanted in found.items() if wanted.watch.reference] == ["things1"]
 
 
-def test_same_request_depends_on_the_reference() -> None:
-    asked = question(resource="pods")
-    assert asked != question(resource="pods", reference=True)
+def test_reference_of_the_configuration_asks_as_that_of_a_watch() -> None:
     config = Config.model_validate({"watch": [{"resource": "pods"}], "reference": "pods"})
     (wanted,) = desired_watches(config, CATALOGUE, 1).watches.values()
     assert wanted.request == question(resource="pods", reference=True)

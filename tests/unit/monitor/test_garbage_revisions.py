@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.support.garbled import garbled, may_be_an_event
 from tests.unit.monitor.cluster import GONE, PODS, START_REVISION, Cluster, Door, line
-from tests.unit.monitor.inside import config, keep_writing, running
+from tests.unit.monitor.inside import Running, config, keep_writing, running
 from watchslo.config.model import Config
 from watchslo.kube.call import Page
 from watchslo.model import Resource
@@ -33,6 +33,22 @@ def measured(stream: WatchReading) -> int:
     return stream.track.timespan.total
 
 
+async def check_recovered(run: Running) -> tuple[WatchReading, WatchReading]:
+    """Check that the watch of pods is measured again; return its readings before and after ten seconds."""
+    await asyncio.sleep(RECOVERED_SECONDS)
+    before = run.stream("pods")
+    await asyncio.sleep(10)
+    after = run.stream("pods")
+    assert after.membership == "member"
+    assert measured(after) - measured(before) == pytest.approx(100, abs=20), "ten a second are written"
+    check_no_reset(run)
+    return before, after
+
+
+def check_no_reset(run: Running) -> None:
+    assert [domain.resets for domain in run.snapshot().domains if domain.resets] == []
+
+
 @pytest.mark.parametrize("revision", [FAR_AHEAD, LARGEST])
 @pytest.mark.parametrize("type_", ["MODIFIED", "BOOKMARK"])
 async def test_watch_continues_after_one_impossible_revision(cluster: Cluster, type_: str, revision: int) -> None:
@@ -40,14 +56,8 @@ async def test_watch_continues_after_one_impossible_revision(cluster: Cluster, t
         writing = tasks.create_task(keep_writing(cluster, PODS, seconds=200))
         await asyncio.sleep(20)
         cluster.send(PODS, garbage(type_, revision))
-        await asyncio.sleep(RECOVERED_SECONDS)
-        before = measured(run.stream("pods"))
-        await asyncio.sleep(10)
-        after = measured(run.stream("pods"))
+        await check_recovered(run)
         writing.cancel()
-        assert run.stream("pods").membership == "member"
-        assert after - before == pytest.approx(100, abs=20), "ten a second are written"
-        assert [domain.resets for domain in run.snapshot().domains if domain.resets] == []
 
 
 @pytest.mark.parametrize("strategy", ["tail", "paged", "parallel"])
@@ -70,16 +80,10 @@ async def test_watch_starts_over_after_a_list_of_a_revision_far_ahead(
         if later:
             left.append(FAR_AHEAD)
             cluster.send(PODS, GONE)
-        await asyncio.sleep(RECOVERED_SECONDS)
-        before = run.stream("pods")
-        await asyncio.sleep(10)
-        after = run.stream("pods")
+        before, after = await check_recovered(run)
         writing.cancel()
         assert not left
-        assert after.membership == "member"
-        assert measured(after) - measured(before) == pytest.approx(100, abs=20), "ten a second are written"
         assert after.guarantees.violations == before.guarantees.violations
-        assert [domain.resets for domain in run.snapshot().domains if domain.resets] == []
 
 
 @settings(
@@ -104,4 +108,4 @@ async def test_garbled_lines_are_neither_late_nor_violations(cluster: Cluster, l
             assert not any(stream.guarantees.violations.values())
             assert measured(stream) >= 143
             assert stream.track.objective.verdicts["beyond"] == 0
-        assert [domain.resets for domain in run.snapshot().domains if domain.resets] == []
+        check_no_reset(run)

@@ -25,13 +25,11 @@ from watchslo.monitor.apiservers.oldest_revision import (
     find_oldest,
     try_revision,
 )
-from watchslo.monitor.checks.headroom_prober import (
-    HeadroomProber,
-)
+from watchslo.monitor.checks.headroom_prober import HeadroomProber
 from watchslo.snapshot import HeadroomReading
 from watchslo.watch.failure import ENDED, Failure, Reason, because
 from watchslo.watch.headroom import FIRST, OPENS, Accepted, TooOld
-from watchslo.watch.lines import LineTooLong
+from watchslo.watch.lines import DEFAULT_LIMIT_BYTES
 from watchslo.watch.messages import ListRequest, WatchRequest
 
 HOUR_SECONDS = 3600.0
@@ -351,18 +349,6 @@ async def test_single_refused_watch_shows_the_headroom(at_once: bool) -> None:  
     assert found.probed_wall == pytest.approx(time.time(), abs=WELCOME_SECONDS)
 
 
-@pytest.mark.parametrize("rate", [1.0, 50.0, 400.0])
-@pytest.mark.parametrize("window", [80.0, 128.0])
-async def test_headroom_without_a_named_revision_is_found_by_ten_watches(rate: float, window: float) -> None:
-    caches = Caches(PODS, rate=rate, window=window)
-    caches.mute = True
-    async with At(caches):
-        await asyncio.sleep(WELCOME_SECONDS + 20.0)
-    assert len(caches.opens) <= OPENS
-    assert reading(caches).seconds.lower + 0.2 == pytest.approx(window, rel=0.1)
-    assert reading(caches).revisions == pytest.approx(window * rate, rel=0.1)
-
-
 async def test_oldest_revision_is_dated_by_its_watch() -> None:
     """The later watches must not change its time."""
     caches = Caches()
@@ -388,6 +374,7 @@ async def test_oldest_revision_is_dated_by_its_watch() -> None:
         ([error(500, "InternalError", "etcd"), because(Reason.FORCED)], Reason.SERVER_ERROR),
         ([ENDED], Reason.FORCED),
         ([b"garbage\n", line("MODIFIED", 9), because(Reason.RESET)], Reason.RESET),
+        ([b"x" * (DEFAULT_LIMIT_BYTES + 1)], Reason.OVERSIZE),
         ([], Reason.TIMEOUT),
     ],
 )
@@ -405,18 +392,6 @@ async def test_try_revision_accepts_a_silent_watch_however_long_its_turn_takes(q
     caches = Caches()
     caches.queue_seconds = queue_seconds
     assert await try_revision(cast("Any", caches), PODS, "default", caches.revision()) == Accepted()
-
-
-async def test_try_revision_fails_on_an_endless_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    def overflow(*_: object) -> bytes:
-        raise LineTooLong(1)
-
-    monkeypatch.setattr("watchslo.watch.lines.LineSplitter.feed", overflow)
-    caches = Caches()
-    caches.said = [b"x"]
-    found = await try_revision(cast("Any", caches), PODS, "default", 7)
-    assert isinstance(found, Failure)
-    assert found.reason is Reason.OVERSIZE
 
 
 async def test_find_oldest_fails_if_everything_is_refused() -> None:

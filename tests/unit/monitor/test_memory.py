@@ -38,14 +38,18 @@ def test_heap_is_trimmed_by_glibc() -> None:
     HeapTrimmer().trim_if_grown(0.0)
 
 
-def test_heap_is_trimmed_only_after_it_has_grown(trims: Callable[..., int]) -> None:
-    assert trims(START) == 1
-    assert trims(START, START, START + GROWN_BYTES - 2**20) == 1
-    assert trims(START, START + GROWN_BYTES) == 2
-
-
-def test_growth_counts_from_the_least_memory_since_the_last_trim(trims: Callable[..., int]) -> None:
-    assert trims(START, START // 2, START // 2 + GROWN_BYTES + 1) == 2
+@pytest.mark.parametrize(
+    ("sizes", "count"),
+    [
+        ([START], 1),
+        ([START, START, START + GROWN_BYTES - 2**20], 1),
+        ([START, START + GROWN_BYTES], 2),
+        ([START, START // 2, START // 2 + GROWN_BYTES + 1], 2),
+    ],
+    ids=["at first", "hardly grown", "grown", "grown since the least memory"],
+)
+def test_heap_is_trimmed_only_after_it_has_grown(trims: Callable[..., int], sizes: list[int], count: int) -> None:
+    assert trims(*sizes) == count
 
 
 def test_heap_is_trimmed_once_in_a_minute(trims: Callable[..., int]) -> None:

@@ -16,7 +16,7 @@ from watchslo.model import Resource
 from watchslo.monitor.protocol.watch_identity import WatchIdentity
 from watchslo.snapshot import Guarantee
 from watchslo.watch.audit import AuditResult
-from watchslo.watch.selection import SelectableMetadata, selection_of
+from watchslo.watch.selection import selection_of
 
 WEB, DB = {"app": "web"}, {"app": "db"}
 SELECTOR = "app=web"
@@ -77,8 +77,7 @@ def checks(watch: FakeWatch) -> int:
 
 async def test_healthy_selectors_are_checked_without_a_violation() -> None:
     past = Labelled()
-    async with Audits(past) as audits:
-        audits.replays = True
+    async with Audits(past, replays=True) as audits:
         await alternate(past, 60)
         assert audits.found <= {AuditResult.ALIVE}
     assert checks(past.web) >= 60  # by its own replays and by those of the watch of everything
@@ -96,8 +95,7 @@ async def test_nothing_is_checked_unless_events_are_read_a_second_time() -> None
 
 async def meet(past: Labelled, labels: dict[str, str], *faults: str) -> None:
     """Change pods for a minute; the faults apply to one change of a pod with these labels."""
-    async with Audits(past) as audits:
-        audits.replays = True
+    async with Audits(past, replays=True):
         await alternate(past, 20)
         for fault in faults:
             getattr(past, fault).add(past.revision + 1)
@@ -151,8 +149,7 @@ async def test_selection_that_is_not_exact_shows_only_what_should_not_have_come(
 
 async def test_missing_event_of_a_quiet_watch_is_found_once_a_bookmark_has_passed_it() -> None:
     past = Labelled()
-    async with Audits(past) as audits:
-        audits.replays = True
+    async with Audits(past, replays=True):
         await alternate(past, 20)
         past.hidden.add(past.revision + 1)
         past.change(WEB)
@@ -183,8 +180,7 @@ async def test_missing_event_is_looked_for_again_after_a_failure(monkeypatch: py
 
 async def test_nothing_is_kept_of_a_watch_that_has_ended() -> None:
     past = Labelled()
-    async with Audits(past) as audits:
-        audits.replays = True
+    async with Audits(past, replays=True) as audits:
         await alternate(past, 30)
         assert audits.auditor._selectors._due
         for stream in (past.streams.pop(), past.streams.pop()):
@@ -198,9 +194,3 @@ def test_namespace_limits_only_objects_that_have_one(resource: Resource, *, sele
     config = WatchConfig(resource=resource.plural, namespace="shop")
     identity = WatchIdentity(1, "it", config, resource, Past(PODS).apiserver, 1000, "shop")
     assert (identity.namespace, identity.selection is not None) == ("shop" if selected else None, selected)
-
-
-def test_labels_are_what_the_selection_selects() -> None:
-    selection = Labelled().web.selection
-    assert selection is not None
-    assert [selection.selects(SelectableMetadata(labels=labels)) for labels in (WEB, DB)] == [True, False]

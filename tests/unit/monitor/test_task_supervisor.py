@@ -51,18 +51,6 @@ async def test_contained_error_that_needs_the_user_is_raised() -> None:
         await contain("audits", Work(ConfigError("no resource podz")))
 
 
-async def test_task_that_returns_is_not_restarted() -> None:
-    starts = []
-
-    async def once() -> None:
-        starts.append(1)
-
-    async with TaskSupervisor(asyncio.Event()) as tasks:
-        tasks.start("once", once)
-        await asyncio.sleep(60)
-    assert starts == [1]
-
-
 async def test_stop_by_name_frees_the_name() -> None:
     work, other = Work(), Work()
     async with TaskSupervisor(asyncio.Event()) as tasks:
@@ -78,28 +66,25 @@ async def test_stop_by_name_frees_the_name() -> None:
     assert len(other.starts) == 1
 
 
-async def test_configuration_error_stops_all() -> None:
-    async def all_work() -> None:
-        stop = asyncio.Event()
-        async with TaskSupervisor(stop) as tasks:
-            tasks.start("other", Work())
-            tasks.start("configuration", Work(ConfigError("no resource podz")))
-            await stop.wait()
+async def end_by_a_configuration_error(then: Exception | None = None) -> None:
+    """Run tasks until one of them finds an error of the configuration; the body may raise another one."""
+    stop = asyncio.Event()
+    async with TaskSupervisor(stop) as tasks:
+        tasks.start("other", Work())
+        tasks.start("configuration", Work(ConfigError("no resource podz")))
+        await stop.wait()
+        if then is not None:
+            raise then
 
+
+async def test_configuration_error_stops_all() -> None:
     with pytest.raises(ConfigError, match="no resource podz"):
-        await all_work()
+        await end_by_a_configuration_error()
 
 
 async def test_error_of_the_body_takes_precedence() -> None:
-    async def fail() -> None:
-        stop = asyncio.Event()
-        async with TaskSupervisor(stop) as tasks:
-            tasks.start("configuration", Work(ConfigError("no resource podz")))
-            await stop.wait()
-            raise KeyError
-
     with pytest.raises(KeyError):
-        await fail()
+        await end_by_a_configuration_error(then=KeyError())
 
 
 class FailingLog:
@@ -117,15 +102,17 @@ async def test_task_is_restarted_although_its_crash_cannot_be_logged(monkeypatch
     assert len(work.starts) == 2
 
 
-async def test_tasks_that_ended_with_an_error_are_known() -> None:
+async def test_task_that_returns_is_not_restarted_and_one_that_ended_with_an_error_is_known() -> None:
     """Nothing else ends a task; then this program has a defect."""
+    starts = []
 
     async def returns() -> None:
-        return
+        starts.append(1)
 
     async with TaskSupervisor(asyncio.Event()) as tasks:
         tasks.start("lasting", Work())
         tasks.start("returned", returns)
         tasks.start("ended", Work(BaseExceptionGroup("not an Exception", [GeneratorExit()])))
-        await asyncio.sleep(1)
+        await asyncio.sleep(60)
         assert tasks.ended == ["ended"]
+    assert starts == [1]
